@@ -7,8 +7,9 @@ from typing import Annotated
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.noise import absolute_recordings
 from ds2.cli.options import NO_DEFAULT, Device, Normalize, OptionalOutput, Paths
+from ds2.cli.overwriting import refuse_named
 from ds2.cli.references import comparable_references
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError
 
 
 def calibrate_command(
@@ -40,8 +41,7 @@ def calibrate_command(
 
     if not manifests:
         raise InputError("calibrate: name at least one manifest")
-    if output is None and not model.exists():
-        raise ParameterError("output", f"{model} is a model of the package; name the file to write")
+    refuse_named(model, output)
     check_writable(output or model)
     data_sets, bundle = list(map(read_manifest, manifests)), Bundle.load(model)
     recognizer = Recognizer.from_bundle(calibrated(bundle, NEUTRAL), str(model), device)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.model_names import named_models
 
 WRITTEN = {"output", "listing", "page", "calibration", "picture", "report"}  # parameters that name files to write
 
@@ -52,3 +53,9 @@ def _paths(name: str, value: Any) -> Iterator[tuple[str, Path]]:
     elif isinstance(value, tuple | list):
         for each in value:
             yield from _paths(name, each)
+
+
+def refuse_named(model: Path, output: Path | None) -> None:
+    """Refuses a model by name where its own file would be written: only its path asks for that."""
+    if output is None and not model.exists() and str(model) in named_models():
+        raise ParameterError("output", f"{model} is a model of the package or was pulled; name the file to write")

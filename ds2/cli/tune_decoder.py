@@ -8,8 +8,8 @@ from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.options import DEFAULT_TUNED_MODEL, Device, Maybe, Normalize, OptionalOutput, TunedModel
+from ds2.cli.overwriting import refuse_named
 from ds2.cli.references import comparable_references
-from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
 
 if TYPE_CHECKING:
@@ -106,8 +106,7 @@ def _candidate(bundle: "Bundle", lm: Path | None, lexicon: Path | None) -> "Bund
 def _check_tuning_outputs(output: Path | None, model: Path, picture: Path | None) -> None:
     from ds2.utils.files import check_writable
 
-    if output is None and not model.exists():
-        raise ParameterError("output", f"{model} is a model of the package; name the file to write")
+    refuse_named(model, output)
     if picture is not None:
         need("matplotlib")
     check_writable(output or model, picture)

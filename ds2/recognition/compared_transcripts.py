@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from ds2.data.compiled import SUFFIX
-from ds2.data.layouts.transcripts import transcript_of
+from ds2.data.layouts.transcripts import read_transcript
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import RecordingSpan, Utterance
 from ds2.recognition.evaluate import evaluate
@@ -101,9 +101,9 @@ def _named_texts(path: Path) -> Iterator[tuple[str, str]]:
 def _folder_texts(folder: Path) -> Iterator[tuple[str, str]]:
     files = sorted(folder.rglob("*.json"))
     if not files:
-        raise InputError(f"{folder}: has no transcripts in JSON, as ds2 transcribe writes them")
-    for transcript in map(transcript_of, files):
-        yield transcript["file"], transcript["text"]
+        raise InputError(f"{folder}: has no transcripts in the format json of ds2 transcribe")
+    for transcript in map(read_transcript, files):
+        yield transcript.file, transcript.text
 
 
 def _json_texts(path: Path) -> Iterator[tuple[str, str]]:

@@ -99,7 +99,8 @@ def _with_hot(pronunciations: Pronunciations, hot: Sequence[str]) -> Pronunciati
 def warn_of_silent(option: str, words: Sequence[str], pronunciations: Pronunciations) -> None:
     """Logs the words that a search by phones cannot find."""
     if silent := sorted(set(words) - pronunciations.known()) if words else []:
-        logger.warning("%s: %s: without a pronunciation in the model, and not found", option, _few(silent, 20))
+        remedy = "; write numbers as words" if any(map(str.isdigit, "".join(silent))) else ""
+        logger.warning("%s: %s: without a pronunciation, and not found%s", option, _few(silent, 20), remedy)
 
 
 def warn_of_silent_model(lm: NGram, pronunciations: Pronunciations) -> None:
@@ -117,8 +118,8 @@ def warn_of_small_model(lm: NGram) -> None:
     """Logs that a search by phones finds no words besides those of a small language model."""
     if (count := len(set(lm.words) - {BEGIN, END, UNKNOWN})) < SMALL_MODEL:
         logger.warning(
-            "lm: it knows %s words, and no other is found now: right for commands; for other speech leave it out and "
-            "name words of your own as hot", f"{count:,}",
+            "lm: it knows %s words, and besides hot words no other is found: right for commands; for other speech "
+            "leave it out, and name words of your own as hot", f"{count:,}",
         )  # fmt: skip
 
 

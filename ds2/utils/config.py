@@ -121,7 +121,9 @@ class _Reader:
         for name, value in values.items():
             key = prefix + name
             if name not in kinds:
-                raise InputError(f"{self.source}: unknown key {_named(key)}; {_meant(name, kinds)}")
+                within = [f"{part}.{name}" for part, kind in kinds.items() if name in _keys_of(kind)]
+                meant = f"did you mean {prefix}{within[0]}?" if len(within) == 1 else _meant(name, kinds)
+                raise InputError(f"{self.source}: unknown key {_named(key)}; {meant}")
             converted[name] = self.value(kinds[name], value, key)
         for field in dataclasses.fields(cls):
             required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
@@ -201,6 +203,11 @@ class _Reader:
 def _kinds(cls: type) -> dict[str, Any]:
     """The annotations of a dataclass: a bundle's configuration has dozens of sections of the same few."""
     return typing.get_type_hints(cls)
+
+
+def _keys_of(kind: Any) -> set[str]:
+    """The keys of a section; none of another value."""
+    return {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

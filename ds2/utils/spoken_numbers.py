@@ -34,6 +34,7 @@ TIME = re.compile(
 CODE = re.compile(r"(?<![\d.,:/⁄$£€])(?<!\d-)\d++(?:-\d++)*+(?![:/⁄.,]\d| ?%|(?:st|nd|rd|th)\b|[年月日号时点分秒])")
 THIN_SPACES = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")  # between thousands
 THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?: 000)+(?!\d)")
+DOTTED = re.compile(r"(?<![\d.,])\d++(?:\.\d++){2,}(?!\.?\d)")  # 1.0.2, 192.168.0.1
 FRACTION = re.compile(  # 1/2, but not 25/12/2020; NFKC writes ¾ as 3⁄4
     r"(?:(?<=\d)(?<![/⁄]\d)(?<![/⁄]\d\d)(?P<mixed>[ -])|(?<![\w/⁄.,:]))"
     r"(?:(?=1/[234]|2/3|3/4|.⁄)(?P<top>[1-9])[/⁄](?P<bottom>10|[2-9]))(?![\w/⁄]|[.,:]\d)(?P<percent> ?%)?"
@@ -50,6 +51,8 @@ FIGURES = re.compile(
 
 MANDARIN_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
 DATE = r"(?<!\d)(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)"
+RATIO = re.compile(r"(?<![\d:.])(\d{1,3}):(\d{1,3})(?![\d:])")
+YEARS = re.compile(r"(?<!\d)(\d{4})(?= ?[-–—~] ?\d{4}年)")
 MANDARIN_MONEY = {"¥": "元", "$": "美元", "€": "欧元", "£": "英镑"}
 MANDARIN_SUM = re.compile(r"([¥$€£]) ?(\d++(?:\.\d++)?)")
 CLOCK = re.compile(r"(?<![\d:.])(\d{1,2}):([0-5]\d)分?(?![\d:])")
@@ -69,6 +72,7 @@ def english_numbers(text: str) -> str:
     text = TIME.sub(_time, text)  # like the next, it leaves smaller numbers to the last
     text = THOUSANDS.sub(lambda match: match[0].replace(" ", ","), text)
     text = CODE.sub(_spelled, text)
+    text = DOTTED.sub(lambda match: match[0].replace(".", " point "), text)
     text = FRACTION.sub(_fraction, text)
     text = SUM.sub(_sum, text)
     text = UNIT.sub(_unit, text)
@@ -187,6 +191,8 @@ def mandarin_numbers(text: str) -> str:
     text = re.sub(DATE, r"\1年\2月\3日", text)  # cn2an would say minus and fractions
     text = MANDARIN_SUM.sub(lambda match: match[2] + MANDARIN_MONEY[match[1]], text)
     text = CLOCK.sub(_mandarin_time, text)
+    text = RATIO.sub(r"\1比\2", text)  # what is no time: 1:3, 2:0
+    text = YEARS.sub(r"\1年", text)
     text = CODE.sub(_mandarin_spelled, text)
     text = re.sub(RANGE, r"\1到", text)
     text = re.sub(r"\d{17,}", lambda match: match[0].translate(MANDARIN_DIGITS), text)  # beyond cn2an: digit by digit

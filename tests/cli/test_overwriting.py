@@ -64,3 +64,13 @@ def test_earlier_transcripts_are_replaced_aloud(run: Callable[..., Outcome], tmp
     code, _, said = run("transcribe", audio, "--output", output, "--beam", "0")
     assert code == 0
     assert said == f"ds2: {output}: earlier transcripts that are replaced: 1\n"
+
+
+@pytest.mark.parametrize("command", ["tune-decoder", "calibrate"])
+def test_a_model_by_name_is_not_written_over(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], command: str
+) -> None:
+    """A file that is not there is no model of the package."""
+    manifest = spoken_digits(1)
+    assert_refused(run(command, manifest, "--model", "digits"), "--output: digits is a model of the package")
+    assert_refused(run(command, manifest, "--model", "gone.safetensors"), "gone.safetensors: cannot read")

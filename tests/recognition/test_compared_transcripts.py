@@ -69,10 +69,12 @@ def test_predictions_count_not_the_references_beside_them(tmp_path: Path) -> Non
 def test_a_folder_of_transcripts(tmp_path: Path) -> None:
     folder = tmp_path / "out.txt"  # a folder, whatever its name says
     (folder / "bob").mkdir(parents=True)
-    with pytest.raises(InputError, match="has no transcripts in JSON"):
+    with pytest.raises(InputError, match="has no transcripts in the format json"):
         texts(folder)
     for number, each in enumerate(UTTERANCES):
-        (folder / "bob" / f"{number}.json").write_text(json.dumps({"file": str(each.span), "text": str(number)}))
+        (folder / "bob" / f"{number}.json").write_text(
+            json.dumps({"file": str(each.span), "text": str(number), "duration": 1, "segments": [], "words": []})
+        )
     assert open_other(str(folder), UTTERANCES, None, "cpu") == dict(
         zip((e.span for e in UTTERANCES), "012", strict=True)
     )

@@ -134,14 +134,14 @@ def test_with_a_lexicon_the_search_is_by_phones(
     assert isinstance(Recognizer.load(tuned, options=DecoderOptions(hot=("two",))).beam, PronouncingDecoder)
     caplog.clear()
     for options in (
-        DecoderOptions(hot=("fort", "tenor iii")),
+        DecoderOptions(hot=("fort", "tenor iii", "25")),
         DecoderOptions(lm=lm),
     ):  # letters alone would be no words
         assert isinstance(Recognizer.load(tuned, options=options).beam, PronouncingDecoder)
     assert "hot: fort, tenor: no words of the model; how they sound is guessed from their letters" in caplog.text
-    assert "hot: iii: without a pronunciation in the model, and not found" in caplog.text
+    assert "hot: 25, iii: without a pronunciation, and not found; write numbers as words" in caplog.text
     assert "lm: 40.0 % of its 10 words have a pronunciation in the model; not found: " in caplog.text
-    assert "lm: it knows 10 words, and no other is found now" in caplog.text
+    assert "lm: it knows 10 words, and besides hot words no other is found" in caplog.text
     assert "ds2 tune-decoder takes more of them from a lexicon" in caplog.text
     NGram.from_orders(*estimate([list("one"), list("two")], EstimateConfig(1))).save(tmp_path / "letters")
     options = DecoderOptions(lm=tmp_path / "letters")

@@ -63,6 +63,7 @@ def test_overrides(tmp_path: Path) -> None:
         ("ms = 3", r"unknown key ms; did you mean most_seconds\?"),
         ("9" * 5000 + " = 1", "unknown key '9{99}[.]{3}; choose from inner, layers, most_seconds, name, path, rate"),
         (r'"a\nb" = 1', r"unknown key 'a\\nb'; choose from"),
+        ("size = 1", r"unknown key size; did you mean inner\.size\?"),
         ("[inner]\nsise = 1", r"unknown key inner\.sise; did you mean size"),
         ("layers = [{sizes = 1}]", r"unknown key layers\[0\]\.sizes"),
         ("rate = 'fast'", "rate = 'fast' must be of type float"),

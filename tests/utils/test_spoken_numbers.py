@@ -39,6 +39,7 @@ agent 007, zip 02139, 555-0199|agent zero zero seven zip zero two one three nine
 (020) 7946-0958, room 05|zero two zero seven nine four six zero nine five eight room zero five
 05/12/2020, 20-05-03, the 05th, 05%|five twelve twenty twenty twenty five three the fifth five percent
 1 000 000, 1\u202f500, 1 000, 5 200|one million one thousand five hundred one thousand five two hundred
+Python 3.11.7., 10.0.0.1|python three point eleven point seven ten point zero point zero point one
 .5, about .25%, -.5|point five about point two five percent minus point five
 I paid $25 for two books.|i paid twenty five dollars for two books
 May 25th, 1984|may twenty fifth nineteen eighty four
@@ -64,6 +65,7 @@ HOSTILE = [
     "1°",
     " =1",
     "0-0",
+    "1.2.",
     " 000",
 ]
 

@@ -1,41 +1,87 @@
 """A folder of transcripts in JSON by `ds2 transcribe`: with the recordings that they name, a corpus to train on."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from ds2.data.corpus_rows import Row
 from ds2.utils.errors import InputError
 from ds2.utils.files import read_text
 
+MARGIN = 0.2  # seconds before and after a segment: sounds begin before the middle of their first letter
+
+
+class TranscribedSegment(msgspec.Struct):
+    """What was said without a long pause, in seconds; its channel, where they were separated."""
+
+    text: str
+    start: float
+    end: float
+    channel: int = 0
+
+
+class TranscribedWord(msgspec.Struct):
+    """When a word was said, in seconds, and how probably."""
+
+    start: float
+    confidence: float
+
+
+class TranscribedFile(msgspec.Struct):
+    """A transcript as it stands in a file."""
+
+    file: str
+    text: str
+    duration: float
+    segments: list[TranscribedSegment]
+    words: list[TranscribedWord]
+
 
 def read(source: Path, _: Path) -> Iterator[Row]:
-    """Each transcript below `source`, with the mean confidence of its words as a key; others are left out by name."""
+    """Each segment of the transcripts below `source`, with the mean confidence of its words as a key.
+
+    A recording of one segment is taken whole. Files that are no transcripts are left out by name, and so are those of
+    separate channels, which the recording holds at the same time.
+    """
     for path in sorted(source.rglob("*.json")):
         try:
-            transcript = transcript_of(path)
+            transcript = read_transcript(path)
         except InputError as error:
             yield Row(path, "", problem=str(error))
             continue
-        words = transcript.get("words") or []
-        confidences = [word["confidence"] for word in words if isinstance(word.get("confidence"), float)]
-        extra = {"confidence": round(sum(confidences) / len(confidences), 4)} if confidences else {}
-        yield Row(Path(transcript["file"]), transcript["text"], extra=extra, place=str(path))
+        if any(segment.channel for segment in transcript.segments):
+            yield Row(path, "", problem=f"{path}: its channels are separate; divide the recording into files")
+        elif not transcript.segments:
+            yield Row(Path(transcript.file), "", place=str(path))
+        else:
+            yield from _segment_rows(transcript, str(path))
 
 
-def transcript_of(path: Path) -> dict[str, Any]:
-    """The transcript in a file, with its "file", its "text" and, where there are any, its "words".
+def read_transcript(path: Path) -> TranscribedFile:
+    """The transcript in a file.
 
     Raises:
         InputError: the file holds something else.
     """
     try:
-        transcript = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON ({error!s:.200})") from error
-    known = isinstance(transcript, dict) and all(isinstance(transcript.get(key), str) for key in ("file", "text"))
-    words = transcript.get("words", []) if known else None
-    if not isinstance(words, list) or not all(isinstance(word, dict) for word in words):
-        raise InputError(f"{path}: not a transcript in JSON by ds2 transcribe")
-    return transcript
+        return msgspec.json.decode(read_text(path), type=TranscribedFile)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InputError(f"{path}: not a transcript in JSON by ds2 transcribe ({error!s:.200})") from error
+
+
+def _segment_rows(transcript: TranscribedFile, place: str) -> Iterator[Row]:
+    segments = transcript.segments
+    for number, segment in enumerate(segments):
+        own = [word.confidence for word in transcript.words if segment.start <= word.start < segment.end]
+        extra = {"confidence": round(sum(own) / len(own), 4)} if own else {}
+        if len(segments) == 1:
+            yield Row(Path(transcript.file), segment.text, extra=extra, place=place)
+            continue
+        # Half of a pause belongs to each side, MARGIN at most.
+        before = (segment.start - segments[number - 1].end) / 2 if number else segment.start
+        following = segments[number + 1].start if number + 1 < len(segments) else transcript.duration
+        after = (following - segment.end) / (2 if number + 1 < len(segments) else 1)
+        offset = round(segment.start - min(MARGIN, before), 3)
+        duration = round(segment.end + min(MARGIN, after) - offset, 3)
+        yield Row(Path(transcript.file), segment.text, offset=offset, duration=duration, extra=extra, place=place)

@@ -22,7 +22,7 @@ from ds2.data.convert import convert
 from ds2.data.layouts import guess_layout, lhotse
 from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.utterance import Utterance
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 
 
 @pytest.fixture
@@ -386,7 +386,7 @@ def test_a_name_that_is_not_utf8_stands_in_no_layout_of_others(
     odd = digits[0].audio_path.rename(digits[0].audio_path.with_name(os.fsdecode(b"\xff.wav")))
     write_manifest(tmp_path / "in.jsonl", [replace(digits[0], audio_path=odd), *digits[1:]])
     assert odd in {u.audio_path for u in converted(tmp_path / "in.jsonl", tmp_path / "m.jsonl")}
-    count, [line] = convert(tmp_path / "in.jsonl", tmp_path / "out", "", to, None)
+    count, [line] = convert(tmp_path / "in.jsonl", tmp_path / "out.tsv", "", to, None)
     assert (count, line) == (2, f"{odd}: its name is not UTF-8, which {to} cannot hold; rename it")
 
 
@@ -501,7 +501,35 @@ def test_transcripts_of_ds2_are_a_corpus(tmp_path: Path, digits: list[Utterance]
     assert guess_layout(folder) == "transcripts"
     (folder / "z.json").write_text('{"file": "a.wav"}')
     count, skipped = convert(folder, tmp_path / "said.jsonl", "", "nemo", None)
-    assert (count, skipped) == (3, [f"{folder / 'z.json'}: not a transcript in JSON by ds2 transcribe"])
+    assert count == 3
+    assert [line.partition(" (")[0] for line in skipped] == [
+        f"{folder / 'z.json'}: not a transcript in JSON by ds2 transcribe"
+    ]
     said = read_manifest(tmp_path / "said.jsonl")
     assert [(each.audio_path, each.text) for each in said] == [(each.audio_path, each.text) for each in digits]
     assert all(0.5 < each.extra["confidence"] <= 1 for each in said)
+
+
+def test_each_segment_of_a_transcript_is_an_utterance(tmp_path: Path, digits: list[Utterance]) -> None:
+    """With half of the pauses around it, 0.2 s at most; separate channels are no utterances one after the other."""
+    segments = [{"text": "one", "start": 0.1, "end": 0.2}, {"text": "two", "start": 0.3, "end": 0.35}]
+    words = [{"start": 0.1, "confidence": 0.8}, {"start": 0.15, "confidence": 0.6}, {"start": 0.3, "confidence": 0.5}]
+    transcript = {"file": str(digits[0].audio_path), "text": "one two", "words": words}
+    transcript["duration"] = digits[0].duration
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text(json.dumps({**transcript, "segments": segments}))
+    (tmp_path / "in" / "b.json").write_text(json.dumps({**transcript, "segments": [{**segments[0], "channel": 1}]}))
+    (tmp_path / "in" / "c.json").write_text(json.dumps({**transcript, "segments": []}))
+    count, skipped = convert(tmp_path / "in", tmp_path / "m.jsonl", "", "nemo", None)
+    assert (count, len(skipped)) == (2, 2)
+    assert "its channels are separate" in skipped[0]
+    assert "no text" in skipped[1]
+    found = [(u.text, u.offset, u.duration, u.extra) for u in read_manifest(tmp_path / "m.jsonl")]
+    rest = pytest.approx(digits[0].duration - 0.25, abs=2e-3)
+    assert found == [("one", 0.0, 0.25, {"confidence": 0.7}), ("two", 0.25, rest, {"confidence": 0.5})]
+
+
+def test_a_table_of_common_voice_is_known_by_its_suffix(tmp_path: Path, digits: list[Utterance]) -> None:
+    write_manifest(tmp_path / "in.jsonl", digits)
+    with pytest.raises(ParameterError, match=r"output: .*cv: name the table, such as .*cv/all\.tsv"):
+        convert(tmp_path / "in.jsonl", tmp_path / "cv", "", "common_voice", None)
