@@ -95,14 +95,15 @@ def write_noise(
     """Writes hours of noise, a minute a file, cut from (N,) `recordings` and summed; returns the number of files.
 
     Raises:
-        InputError: a file cannot be written.
+        InputError: a file cannot be written, or another process writes into the folder.
     """
     make_folder(folder)
     files = max(1, round(hours * 60))
-    for number in range(files):
-        generator = seeded_generator(seed, number)
-        noise = layered_noise(recordings, 60 * sample_rate, layers, 10.0, generator)
-        noise = noise * 10 ** (NOISE_LEVEL / 20) / noise.square().mean().sqrt().clamp(min=1e-6)
-        noise = noise * min(1.0, PEAK / float(noise.abs().max().clamp(min=1e-6)))
-        write_flac(folder / f"noise{number:05}.flac", noise.numpy(), sample_rate)
+    with FolderLock(folder):
+        for number in range(files):
+            generator = seeded_generator(seed, number)
+            noise = layered_noise(recordings, 60 * sample_rate, layers, 10.0, generator)
+            noise = noise * 10 ** (NOISE_LEVEL / 20) / noise.square().mean().sqrt().clamp(min=1e-6)
+            noise = noise * min(1.0, PEAK / float(noise.abs().max().clamp(min=1e-6)))
+            write_flac(folder / f"noise{number:05}.flac", noise.numpy(), sample_rate)
     return files

@@ -18,6 +18,7 @@ from ds2.data.cmudict import TOKENS
 from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.split import split
 from ds2.data.utterance import Utterance
+from ds2.decoder.config import BeamConfig
 from ds2.decoder.pronunciations import NAMES, Pronunciations
 from ds2.model.config import ModelConfig
 from ds2.text import normalize
@@ -58,6 +59,7 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
     check_name(output)
     path = locate(model).absolute()
     bundle = Bundle.load(path)
+    from_dict(BeamConfig, bundle.decoder or {}, f"{path}: its decoder")  # the search that the trained model will have
     utterances = _normalized(manifest)
     if len(utterances) < 2:
         raise InputError(f"{manifest}: fine-tuning needs at least 2 utterances, some to train on and one to choose by")

@@ -57,12 +57,15 @@ def test_broken_utterances_are_told_and_the_others_written(
         write_noisy_copy(utterances[:1], tmp_path / "none", MIX, 8000)
 
 
-def test_a_folder_takes_the_copies_of_one_process_at_a_time(
-    tmp_path: Path, spoken_digits: Callable[[int], Path]
+def test_a_folder_takes_the_copies_or_the_noise_of_one_process_at_a_time(
+    tmp_path: Path, hum: Path, spoken_digits: Callable[[int], Path]
 ) -> None:
     (tmp_path / "noisy").mkdir()
-    with hold_lock(tmp_path / "noisy"), pytest.raises(InputError, match="writes into this folder"):
-        write_noisy_copy(read_manifest(spoken_digits(1)), tmp_path / "noisy", MIX, 8000)
+    with hold_lock(tmp_path / "noisy"):
+        with pytest.raises(InputError, match="writes into this folder"):
+            write_noisy_copy(read_manifest(spoken_digits(1)), tmp_path / "noisy", MIX, 8000)
+        with pytest.raises(InputError, match="writes into this folder"):
+            write_noise([read_audio(hum)[0]], tmp_path / "noisy", 16000, 1 / 60, (1, 1), seed=1)
 
 
 def test_a_full_disk_is_named(hum: Path, small_disk: Path, spoken_digits: Callable[[int], Path]) -> None:
@@ -74,7 +77,7 @@ def test_a_full_disk_is_named(hum: Path, small_disk: Path, spoken_digits: Callab
 def test_minutes_of_noise_differ_and_are_equally_loud(tmp_path: Path, hum: Path) -> None:
     recordings = [read_audio(hum)[0]]
     assert write_noise(recordings, tmp_path / "noise", 8000, 2 / 60, (1, 2), seed=1) == 2
-    first, second = (read_audio(path)[0] for path in sorted((tmp_path / "noise").iterdir()))
+    first, second = (read_audio(path)[0] for path in sorted((tmp_path / "noise").glob("*.flac")))
     assert len(first) == len(second) == 60 * 8000
     assert not torch.equal(first, second)
     for noise in (first, second):

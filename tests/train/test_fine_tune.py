@@ -215,3 +215,12 @@ def test_a_wrong_setting_leaves_no_folder(spoken_digits: Callable[[int], Path], 
     with pytest.raises(InputError, match="epoch"):
         fine_tuning("digits", spoken_digits(10), tmp_path / "run", ("epoch=3",))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_search_that_cannot_be_is_refused_before_training(
+    spoken_digits: Callable[[int], Path], tmp_path: Path
+) -> None:
+    replace(Bundle.load("digits"), decoder={"nbest": 2**31}).save(tmp_path / "odd.safetensors")
+    with pytest.raises(InputError, match=r"odd\.safetensors: its decoder: .*nbest"):
+        fine_tuning(str(tmp_path / "odd.safetensors"), spoken_digits(4), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
