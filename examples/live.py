@@ -19,10 +19,10 @@ def main() -> None:
     samples, rate = soundfile.read(parser.parse_args().recording, dtype="float32", always_2d=True)
     mono = samples.mean(axis=1)
     stream = ds2.load("english").stream()
-    piece = rate // 10  # 0.1 s, as a microphone delivers it
-    for start in range(0, len(mono), piece):
-        stream.accept(mono[start : start + piece], rate)
-        for transcript in stream.results():  # utterances that pauses have ended
+    size = rate // 10  # 0.1 s, as a microphone delivers it
+    for start in range(0, len(mono), size):
+        stream.accept(mono[start : start + size], rate)
+        for transcript in stream.results():  # segments that pauses have ended
             print("final:", transcript.text)
         print("partial:", stream.partial())
     for transcript in stream.finish():

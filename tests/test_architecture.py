@@ -36,6 +36,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z]+(-[a-z]+)*(?![\w-])")
 FILES = sorted(PACKAGE.rglob("*.py"))
 CHECKOUT = Path(__file__).parents[1]
 MIRRORED = {"clipped_relu", "linear", "valid_mask"}  # the same operation in torch, NumPy and ONNX
+LARGE = {"digits", "digits-streaming", "english", "start"}  # names of the bundles: nothing else grows the repository
 INTERFACES = {"main", "read", "write"}  # of the command, and of the corpus layouts
 USERS = ("tests", "recipes", "benchmarks", "examples")  # folders of the checkout whose scripts import ds2
 
@@ -263,3 +264,11 @@ def test_deadlines_and_intervals_do_not_follow_the_wall_clock() -> None:
     """It jumps when it is set. Only the times of files in the mirror of object storage are compared with it."""
     wall = re.compile(r"\btime\.time(_ns)?\(|from time import .*\btime\b|datetime\.(now|utcnow|today)\(")
     assert [name(path) for path in FILES if wall.search(path.read_text())] == ["utils/storage_cache.py"]
+
+
+@pytest.mark.skipif(not (CHECKOUT / ".git").exists(), reason="no checkout of git")
+def test_nothing_large_enters_the_repository() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+    files = [CHECKOUT / name for name in listed.split("\0") if name]
+    large = {file for file in files if file.is_file() and file.stat().st_size > 1_000_000}
+    assert {file.name for file in large} <= {f"{name}.safetensors" for name in LARGE}

@@ -55,7 +55,7 @@ class AugmentConfig:
     frequency_warp: Range = (1.0, 1.0)  # factor on the frequency axis: vocal tract length at the same tempo
     frequency_masks: int = 2  # SpecAugment (Park et al. 2019): bands that are hidden
     frequency_mask_size: float = 0.15  # largest share of the bins that one mask hides
-    time_masks: int = 2  # SpecAugment: stretches of frames that are hidden
+    time_masks: int = 2  # SpecAugment: spans of frames that are hidden
     time_mask_size: float = 0.05  # largest share of the frames that one mask hides
 
     def __post_init__(self) -> None:

@@ -61,7 +61,7 @@ def pull_command(sources: Sources, /, index: Index = None, output: OptionalOutpu
     for found, names in wanted:
         for path, fetched in pull(found, names, output):
             print(f"{path.stem}: {'fetched to' if fetched else 'already in'} {path.parent}", flush=True)
-            if (other := named_models().get(path.stem, path)) != path:
+            if (other := named_models().get(path.stem, path)).resolve() != path.resolve():
                 hint = f"--model {path.stem} takes {other}; name the file of this one"
                 print(printable(f"ds2: {path.stem}: another model has this name: {hint}"), file=sys.stderr)
     return 0

@@ -11,7 +11,7 @@ from ds2.utils.errors import InputError
 WAYS = {"stdin": (os.O_WRONLY, "r"), "stdout": (os.O_RDONLY, "w"), "stderr": (os.O_WRONLY, "w")}
 
 MOST_INPUT = 1 << 30  # bytes that standard input may have: three hours at 48 kHz
-PIECE = 1 << 20  # bytes
+BLOCK = 1 << 20  # bytes
 
 
 def standard_input() -> bytes:
@@ -22,8 +22,8 @@ def standard_input() -> bytes:
     """
     data = io.BytesIO()
     try:
-        while piece := sys.stdin.buffer.read(PIECE):
-            data.write(piece)
+        while block := sys.stdin.buffer.read(BLOCK):
+            data.write(block)
             if data.tell() > MOST_INPUT:
                 raise InputError(f"stdin: more than {MOST_INPUT >> 20} MiB; write them into a file and name the file")
     except OSError as error:

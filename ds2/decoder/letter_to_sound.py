@@ -10,7 +10,6 @@ building general letter to sound rules".
 """
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -24,6 +23,7 @@ WINDOWS = ((4, 4), (3, 3), (2, 3), (3, 2), (1, 3), (2, 2), (1, 2), (0, 2), (2, 1
 PADDING = "#" * 4
 NEIGHBOURS = 500  # words of the dictionary that are learned from for three letters of a word
 OTHERS = 2000  # words that are learned from whatever their letters
+MOST = 20_000  # words that are learned from: 4 s of a core
 
 
 def guess_pronunciations(words: Iterable[str], known: Mapping[str, Sequence[Phones]]) -> dict[str, Phones]:
@@ -68,16 +68,17 @@ def with_guesses(pronunciations: Pronunciations, words: Iterable[str]) -> Pronun
 
 
 def _neighbours(words: Iterable[str], known: Iterable[str]) -> list[str]:
-    """OTHERS of the known words, and NEIGHBOURS or some more for each three letters in a row of one of `words`."""
+    """OTHERS of the known words, and NEIGHBOURS for each three letters in a row of one of `words`; MOST in all."""
     threes = {f"#{word}#"[start : start + 3] for word in words for start in range(len(word))}
-    pattern = re.compile("|".join(map(re.escape, sorted(threes))))
     seen: Counter[str] = Counter()
     found = []
     for number, word in enumerate(known):
-        shared = set(pattern.findall(f"#{word}#"))
+        shared = threes.intersection(f"#{word}#"[start : start + 3] for start in range(len(word)))
         if number < OTHERS or any(seen[three] < NEIGHBOURS for three in shared):
             seen.update(shared)
             found.append(word)
+        if len(found) == MOST:
+            break
     return found
 
 

@@ -33,7 +33,8 @@ class Automaton(NamedTuple):
     unit: float  # nats in one unit of log_probs and backoffs: STEP in former models of 16 bits, otherwise 1
 
 
-EMPTY = Automaton(  # what a search without a language model has in its place
+# What a search without a language model has in its place.
+EMPTY = Automaton(
     np.zeros(2, np.int64), np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int32),
     np.zeros(1, np.float32), np.zeros(1, np.int32), 1.0,
 )  # fmt: skip

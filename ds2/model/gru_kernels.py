@@ -94,20 +94,25 @@ def gru_backward(t, batch, hidden, one, grad, history, gradients):  # type: igno
         here, own = (t * batch + b) * hidden, b * hidden
         r = here + here + here
         z, n = r + hidden, r + hidden + hidden
+        # The gradient of a state is what comes from above and what flows back through later frames.
         for j in range(hidden):
             flowing[own + j] += grad[here + j]
+        # Through h' = n + z (h - n): to n, then to z.
         for j in range(hidden):
             new, update = real(gates[n + j]), real(gates[z + j])
             store(grad_terms, n + j, flowing[own + j] * (one - update) * (one - new * new))
         for j in range(hidden):
             new, update = real(gates[n + j]), real(gates[z + j])
             store(grad_terms, z + j, flowing[own + j] * (states[here + j] - new) * update * (one - update))
+        # Through the product r (U h + c) within n: to r.
         for j in range(hidden):
             reset = real(gates[r + j])
             store(grad_terms, r + j, real(grad_terms[n + j]) * real(products[here + j]) * reset * (one - reset))
+        # U h enters r and z as the input does, and n by the factor r.
         for j in range(hidden + hidden):
             grad_recurrent[r + j] = grad_terms[r + j]
         for j in range(hidden):
             store(grad_recurrent, n + j, real(grad_terms[n + j]) * real(gates[r + j]))
+        # What the state passes on directly, by z.
         for j in range(hidden):
             flowing[own + j] *= real(gates[z + j])

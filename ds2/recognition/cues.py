@@ -36,12 +36,13 @@ SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
 CLAUSE_ENDS = (",", ";", ":", "—", "，", "、", "；", "：")
 QUOTES = "\"'”’»)」"  # may follow them
 TITLES = frozenset("mr mrs ms dr mister missus miss doctor saint".split())
+# Titles, articles, possessives, prepositions, conjunctions: what follows belongs to them.
 DANGLERS = TITLES | frozenset(
     "a an the my your his her its our their this these every no about above across after against along among around at "
     "before behind below beneath beside between beyond by during for from in into near of on onto through to toward "
     "towards under upon with within without and or nor but if as than that because while when where until unless "
     "though although whether who which".split()
-)  # articles, possessives, prepositions, conjunctions
+)
 
 
 @dataclass(frozen=True)

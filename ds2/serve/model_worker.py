@@ -45,6 +45,7 @@ from ds2.utils.devices import use_threads
 from ds2.utils.errors import InputError
 
 log = logging.getLogger("ds2.serve")
+PATIENT = 8  # final results that may wait for each one that is made between two batches
 WORDLESS_BEAM_WIDTH = 16  # for a bundle without words, which is decoded greedily elsewhere
 
 
@@ -76,8 +77,7 @@ class Worker:
                 connection.send(Report(results))
             if batch:
                 connection.send(self.work(batch, time.monotonic()))
-            # Chunks come first, and wait for one final result at most.
-            if self.ended:
+            for _ in range(self.due()):
                 connection.send(Report(self.conclude()))
 
     def obey(self, command: Command, now: float) -> list[Result]:
@@ -156,6 +156,10 @@ class Worker:
             return self._fail(number, "decoding of this stream failed")
         seconds = chunk.frames * self.setup.model.config.frontend.hop_seconds
         return self._result(number, seconds, events)
+
+    def due(self) -> int:
+        """Final results to make before the next batch: one, for which its chunks wait, or more where many pile up."""
+        return min(len(self.ended), 1 + len(self.ended) // PATIENT)
 
     def conclude(self) -> list[Result]:
         """The final result of the segment that has waited longest, and what waited behind it."""

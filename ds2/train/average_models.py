@@ -35,9 +35,18 @@ def average(paths: Sequence[str | Path]) -> Bundle:
                 raise InputError(
                     f"{path}: its {key} is not that of {paths[0]}; only models of one configuration can be averaged"
                 )
+        _check_shapes(path, bundle, first)
     weights = {
         name: torch.stack([bundle.weights[name].double() for bundle in bundles]).mean(0).to(tensor.dtype)
         for name, tensor in first.weights.items()
     }
     of = [{"name": Path(path).parent.name, **bundle.training} for path, bundle in zip(paths, bundles, strict=True)]
     return replace(first, weights=weights, training={"version": of[0].get("version"), "average_of": of})
+
+
+def _check_shapes(path: str | Path, bundle: Bundle, first: Bundle) -> None:
+    """Raises InputError where weights differ in shape, as a BN-LSTM's statistics do after texts of other lengths."""
+    for name, tensor in first.weights.items():
+        shape = tuple(bundle.weights[name].shape) if name in bundle.weights else None
+        if shape != tuple(tensor.shape):
+            raise InputError(f"{path}: {name} has the shape {shape}, in {first.name} {tuple(tensor.shape)}: no average")

@@ -38,6 +38,7 @@ from ds2.utils.object_storage import fetched, url_of
 LARGE_BYTES = 100 << 20  # of a manifest: some 700,000 lines, which as objects take a gigabyte in every rank
 SAMPLED_TEXTS = 50_000
 STATISTICS_UTTERANCES = 200  # that the mean and deviation of the features are computed from
+MOST_STEPS = 2000  # of a BN-LSTM's statistics: later steps share the last ones
 
 logger = logging.getLogger(__name__)
 
@@ -102,9 +103,9 @@ class TrainingData:
         return digest.hexdigest()
 
     def set_steps(self, model: AcousticModel) -> None:
-        """Gives a BN-LSTM separate statistics for each frame of the longest training utterance."""
+        """Gives a BN-LSTM separate statistics for each frame of the longest training utterance, MOST_STEPS at most."""
         longest = float(self.sampler.durations.max())
-        keep_steps(model, math.ceil(longest / self.config.model.frame_seconds))
+        keep_steps(model, min(MOST_STEPS, math.ceil(longest / self.config.model.frame_seconds)))
 
     def batches_of_run(self) -> int:
         """Number of minibatches of all epochs."""

@@ -30,9 +30,9 @@ TIME = re.compile(
     r"(?<![\d:.,/])(?:0?([1-9])|(1\d|2[0-3])):([0-5]\d)(?![\d:/]|[.,]\d)(?: o'clock)?(?P<half>(?= ?[ap]\.? ?m\b))?",
     re.I,
 )
-# Spelled in digits where a part begins with a zero: 007, 555-0199; no part of a longer number, time, date or share.
-CODE = re.compile(r"(?<![\d.,:/⁄$£€])(?<!\d-)\d++(?:-\d++)*+(?![:/⁄.,]\d| ?%|(?:st|nd|rd|th)\b|[年月日号时点分秒])")
-THIN_SPACES = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")  # between thousands
+# Spelled in digits where a part begins with a zero: 007, 555-0199; not within a longer number, a time or a share.
+CODE = re.compile(r"(?<![\d.,:/⁄$£€])(?<!\d-)\d++(?:-\d++)*+(?![:/⁄.,]\d| ?%|(?:st|nd|rd|th)\b)")
+THIN_SPACES = re.compile(r"(?<!\d)\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?!\d)")  # between thousands
 THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?: 000)+(?!\d)")
 DOTTED = re.compile(r"(?<![\d.,])\d++(?:\.\d++){2,}(?!\.?\d)")  # 1.0.2, 192.168.0.1
 FRACTION = re.compile(  # 1/2, but not 25/12/2020; NFKC writes ¾ as 3⁄4
@@ -46,7 +46,7 @@ SUM = re.compile(
 )
 UNIT = re.compile(r"(?:(?<![\d.,])(?P<one>1)|(?<=\d)|(?=°)) ?(?P<sign>[$£€¢]|°(?: ?(?P<degrees>[CF])\b)?)", re.I)
 FIGURES = re.compile(
-    rf"(?P<number>{NUMBER}|(?<!\w)\.\d+)(?:(?P<ordinal>(?:st|nd|rd|th)\b)|(?P<percent> ?%)|(?P<plural>'?s\b))?", re.I
+    rf"(?P<number>{NUMBER}|(?<![\w.])\.\d+)(?:(?P<ordinal>(?:st|nd|rd|th)\b)|(?P<percent> ?%)|(?P<plural>'?s\b))?", re.I
 )
 
 MANDARIN_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
@@ -54,9 +54,11 @@ DATE = r"(?<!\d)(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)"
 RATIO = re.compile(r"(?<![\d:.])(\d{1,3}):(\d{1,3})(?![\d:])")
 YEARS = re.compile(r"(?<!\d)(\d{4})(?= ?[-–—~] ?\d{4}年)")
 MANDARIN_MONEY = {"¥": "元", "$": "美元", "€": "欧元", "£": "英镑"}
-MANDARIN_SUM = re.compile(r"([¥$€£]) ?(\d++(?:\.\d++)?)")
-CLOCK = re.compile(r"(?<![\d:.])(\d{1,2}):([0-5]\d)分?(?![\d:])")
-RANGE = r"(?<![\d-])(\d{1,6}[年月日%]?) ?[-–—~] ?(?=(?!0\d)\d{1,6}(?![\d-]))"  # not 010-12345678, nor 1-2-3
+MANDARIN_SUM = re.compile(r"([¥$€£]) ?(\d++(?:\.\d++)?[万亿千百]*+)(?:美元|元)?")
+CLOCK = re.compile(r"(?<![\d:.])([01]?\d|2[0-4]):([0-5]\d)分?(?![\d:])")
+RANGE = (
+    r"(?<![\d-])(\d{1,6}(?:[年月日点分元%]|美元)?) ?[-–—~] ?(?=(?!0\d)\d{1,6}(?![\d-]))"  # not 010-12345678, nor 1-2-3
+)
 
 
 def english_numbers(text: str) -> str:
@@ -64,7 +66,7 @@ def english_numbers(text: str) -> str:
 
     Signs that are spoken beside numbers become words as well, and so do & and the @ and the dots of an address.
     """
-    text = BESIDE_VULGAR.sub(" ", THIN_SPACES.sub(",", text))
+    text = BESIDE_VULGAR.sub(" ", THIN_SPACES.sub(lambda match: ",".join(re.findall(r"\d+", match[0])), text))
     text = " ".join(unicodedata.normalize("NFKC", text).split())
     if not SPOKEN.search(text):
         return text
@@ -110,10 +112,8 @@ def _spelled(match: re.Match[str]) -> str:
 
 
 def _is_code(figures: str) -> bool:
-    """Whether a part begins with a zero, which numbers do not; but dates do, such as 2020-05-12."""
-    parts = figures.split("-")
-    is_date = len(parts) > 1 and max(map(len, parts[1:])) < 3
-    return not is_date and any(part[0] == "0" and len(part) > 1 for part in parts)
+    """Whether a part of three digits or more begins with a zero: no number does, and no part of a date."""
+    return any(part[0] == "0" and len(part) > 2 for part in figures.split("-"))
 
 
 def _fraction(match: re.Match[str]) -> str:

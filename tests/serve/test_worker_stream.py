@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 import random
+from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -224,6 +225,13 @@ def test_alternatives_are_made_for_clients_that_ask_for_them(setup: Setup) -> No
     assert [len(final.alternatives) for final in clients.finals[1]] == [2]
 
 
+def test_final_results_do_not_pile_up(setup: Setup) -> None:
+    worker = Worker(setup, DispatchConfig())
+    for waiting, due in ((0, 0), (1, 1), (7, 1), (8, 2), (80, 11)):
+        worker.ended = deque(range(waiting))
+        assert worker.due() == due
+
+
 def test_no_chunk_waits_for_the_final_results_of_other_streams(setup: Setup) -> None:
     """A batch gives what its chunks give; the final results follow one by one, each before what came after it."""
     worker = Worker(setup, DispatchConfig())
@@ -242,6 +250,7 @@ def test_no_chunk_waits_for_the_final_results_of_other_streams(setup: Setup) -> 
             events[result.stream] += result.events
     assert all(isinstance(event, Partial) for found in events.values() for event in found)
     assert sorted(worker.ended) == [0, 1, 2]
+    assert worker.due() == 1  # chunks do not wait for all of them
     worker.obey(Close(2), 0.0)  # this client has left
     concluded = []
     while worker.ended:

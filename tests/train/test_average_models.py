@@ -35,6 +35,11 @@ def test_models_of_another_kind_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=f"{other}.*not that of"):
             average([first, other])
+    longer = Bundle.load(first)
+    longer.weights["w"] = torch.zeros(3, 6)  # as of a BN-LSTM that learnt from longer utterances
+    longer.save(tmp_path / "d.safetensors")
+    with pytest.raises(InputError, match=r"d\.safetensors: w has the shape \(3, 6\), in .*a\.safetensors \(2, 6\)"):
+        average([first, tmp_path / "d.safetensors"])
     with pytest.raises(InputError, match="at least two"):
         average([first])
 

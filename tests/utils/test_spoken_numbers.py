@@ -36,7 +36,9 @@ in the 2020s, her 30s, the 2000s|in the twenty twenties her thirties the two tho
 3:00, 3:00 p.m., 3:00 o'clock, 15:00|three o'clock three p m three o'clock fifteen hundred
 1:02:03, 16:9|one two three sixteen nine
 agent 007, zip 02139, 555-0199|agent zero zero seven zip zero two one three nine five five five zero one nine nine
-(020) 7946-0958, room 05|zero two zero seven nine four six zero nine five eight room zero five
+(020) 7946-0958, May 05, 2020|zero two zero seven nine four six zero nine five eight may five twenty twenty
+on 05-12-2020, 02-2020, 2020-05|on five twelve twenty twenty two twenty twenty twenty twenty five
+in 2020\u00a0300 people, wait...5|in twenty twenty three hundred people wait five
 05/12/2020, 20-05-03, the 05th, 05%|five twelve twenty twenty twenty five three the fifth five percent
 1 000 000, 1\u202f500, 1 000, 5 200|one million one thousand five hundred one thousand five two hundred
 Python 3.11.7., 10.0.0.1|python three point eleven point seven ten point zero point zero point one

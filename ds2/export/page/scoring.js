@@ -36,7 +36,7 @@ function findArc(labels, low, end, label) {
   return low < end && labels[low] === label ? low : NONE;
 }
 
-// Number `place` of those of so many bits each: ds2/decoder/packed.py.
+// Number `place` of those of so many bits each: ds2/lm/packed.py.
 function read(packed, bits, place) {
   const at = place * bits;
   const word = Math.floor(at / 32);

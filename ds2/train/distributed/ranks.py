@@ -46,9 +46,8 @@ class Ranks:
     start: int = 0  # number in the run of the group's first rank
     group: "dist.ProcessGroup | None" = None  # None: all ranks of the run
     traffic: Traffic = field(default_factory=Counter)  # shared with the groups of a run
-    paused: dict[Pause, float] = field(
-        default_factory=lambda: {"waiting": 0.0, "communication": 0.0}
-    )  # seconds, shared
+    # Seconds, shared like the traffic.
+    paused: dict[Pause, float] = field(default_factory=lambda: {"waiting": 0.0, "communication": 0.0})
 
     @property
     def first(self) -> bool:
