@@ -56,18 +56,18 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
     if bundle.confidence is not None:
         config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES)
     boosts = hot_words(options.hot)
-    if vocabulary and (foreign := [word for word in words_of(boosts) if word not in vocabulary]):
+    hot = words_of(boosts)
+    if vocabulary and (foreign := [word for word in hot if word not in vocabulary]):
         logger.warning(
             "hot: %s: hardly any effect, the model learnt only %d words: %s ...",
             ", ".join(foreign), len(vocabulary), ", ".join(vocabulary[:3]),
         )  # fmt: skip
     # With pronunciations the search is by phones; without, by letters.
-    hot = words_of(boosts)
     if lm is not None and (pronunciations := pronunciations_for(lm, bundle, tokenizer, hot)) is not None:
         if options.lm is not None:
             warn_of_small_model(lm)
             warn_of_silent_model(lm, pronunciations)
-        pronunciations = _with_hot(pronunciations, hot)
+        pronunciations = _with_hot(pronunciations, hot) if hot else pronunciations
         return search_phones(tokenizer, config, lm, pronunciations, boosts, bundle.phones)
     return make_beam_decoder(tokenizer, config, lm, vocabulary, boosts)
 
@@ -75,32 +75,29 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
 def pronunciations_for(
     lm: NGram, bundle: Record, tokenizer: Tokenizer, others: Sequence[str] = ()
 ) -> Pronunciations | None:
-    """The bundle's pronunciations of a language model's words and some others, if it has any of the former.
+    """The bundle's pronunciations of a language model's words, and of some others.
 
-    None if the model's words are tokens.
+    None if it has none of the former, or these are tokens.
     """
     known = bundled_pronunciations(bundle)
     if known is None or is_over_tokens(lm, tokenizer):
         return None
-    if not len(known.among(lm.words).pronounced):
+    found, lacking = known.among(lm.words), [word for word in others if word not in lm.index]
+    if not len(found.pronounced):
         return None
-    return known.among([*lm.words, *(word for word in others if word not in lm.index)])
+    return known.among([*lm.words, *lacking]) if lacking else found
 
 
 def _with_hot(pronunciations: Pronunciations, hot: Sequence[str]) -> Pronunciations:
     """With pronunciations of all hot words that have letters. Logs which are guesses, and which words have none."""
     guessed = with_guesses(pronunciations, hot)
-    if new := sorted(set(hot) & guessed.known() - pronunciations.known()):
+    found = guessed.known()
+    if new := sorted(set(hot) & found - pronunciations.known()):
         logger.warning("hot: %s: no words of the model; how they sound is guessed from their letters", _few(new, 20))
-    warn_of_silent("hot", hot, guessed)
-    return guessed
-
-
-def warn_of_silent(option: str, words: Sequence[str], pronunciations: Pronunciations) -> None:
-    """Logs the words that a search by phones cannot find."""
-    if silent := sorted(set(words) - pronunciations.known()) if words else []:
+    if silent := sorted(set(hot) - found):
         remedy = "; write numbers as words" if any(map(str.isdigit, "".join(silent))) else ""
-        logger.warning("%s: %s: without a pronunciation, and not found%s", option, _few(silent, 20), remedy)
+        logger.warning("hot: %s: without a pronunciation, and not found%s", _few(silent, 20), remedy)
+    return guessed
 
 
 def warn_of_silent_model(lm: NGram, pronunciations: Pronunciations) -> None:
