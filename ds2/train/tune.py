@@ -80,9 +80,9 @@ class Tuner:
         if not self.study.trials:
             self.study.enqueue_trial({})
         if self.plan.method == "grid":
-            queued = [trial.system_attrs.get("fixed_params") for trial in self.study.trials]
+            queued = {frozenset(trial.system_attrs.get("fixed_params", {}).items()) for trial in self.study.trials}
             for cell in self.plan.cells:
-                if cell not in queued:
+                if frozenset(cell.items()) not in queued:
                     self.study.enqueue_trial(cell)
 
     def run(self) -> None:

@@ -1,5 +1,7 @@
 """A folder of transcripts in JSON by `ds2 transcribe`: with the recordings that they name, a corpus to train on."""
 
+import bisect
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,17 +73,15 @@ def read_transcript(path: Path) -> TranscribedFile:
 
 
 def _segment_rows(transcript: TranscribedFile, place: str) -> Iterator[Row]:
-    segments = transcript.segments
-    for number, segment in enumerate(segments):
-        own = [word.confidence for word in transcript.words if segment.start <= word.start < segment.end]
-        extra = {"confidence": round(sum(own) / len(own), 4)} if own else {}
+    segments, begins = transcript.segments, [word.start for word in transcript.words]
+    # Half of a pause belongs to each side.
+    middles = [(before.end + after.start) / 2 for before, after in itertools.pairwise(segments)]
+    for segment, (first, last) in zip(segments, itertools.pairwise([0.0, *middles, transcript.duration]), strict=True):
+        own = transcript.words[bisect.bisect_left(begins, segment.start) : bisect.bisect_left(begins, segment.end)]
+        extra = {"confidence": round(sum(word.confidence for word in own) / len(own), 4)} if own else {}
         if len(segments) == 1:
             yield Row(Path(transcript.file), segment.text, extra=extra, place=place)
             continue
-        # Half of a pause belongs to each side, MARGIN at most.
-        before = (segment.start - segments[number - 1].end) / 2 if number else segment.start
-        following = segments[number + 1].start if number + 1 < len(segments) else transcript.duration
-        after = (following - segment.end) / (2 if number + 1 < len(segments) else 1)
-        offset = round(segment.start - min(MARGIN, before), 3)
-        duration = round(segment.end + min(MARGIN, after) - offset, 3)
+        offset = round(max(first, segment.start - MARGIN), 3)
+        duration = round(min(last, segment.end + MARGIN) - offset, 3)
         yield Row(Path(transcript.file), segment.text, offset=offset, duration=duration, extra=extra, place=place)
