@@ -108,8 +108,10 @@ def _is_wrapped(lines: list[str]) -> bool:
 
 def _without_accents(tokenizer: Tokenizer, word: str) -> str:
     """naïve -> naive, for a model that lacks ï but has i."""
+    if word == STAR_WORD or not tokenizer.unknown(word):
+        return word
     bare = "".join(each for each in unicodedata.normalize("NFKD", word) if not unicodedata.combining(each))
-    return bare if word != STAR_WORD and tokenizer.unknown(word) and not tokenizer.unknown(bare) else word
+    return word if tokenizer.unknown(bare) else bare
 
 
 def _check_alphabet(tokenizer: Tokenizer, line: int, words: list[str]) -> None:
