@@ -66,8 +66,8 @@ class Final:
 
 
 @dataclass(frozen=True)
-class SpanEnd:
-    """The client ended a span, by a reset or for good (`last`), and all of its results have come."""
+class StreamEnd:
+    """The client reset its stream, or ended it for good (`last`), and all results up to there have come."""
 
     last: bool
 
@@ -79,7 +79,7 @@ class Failed:
     reason: str
 
 
-Event = Partial | Final | SpanEnd | Failed
+Event = Partial | Final | StreamEnd | Failed
 
 
 @dataclass(frozen=True)

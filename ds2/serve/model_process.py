@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from ds2.serve.logs import log_to_stderr
-from ds2.serve.messages import Close, Command, Failed, Open, Ready, Report, SpanEnd, StreamConfig, WorkerConfig
+from ds2.serve.messages import Close, Command, Failed, Open, Ready, Report, StreamConfig, StreamEnd, WorkerConfig
 from ds2.serve.prometheus import Metrics
 from ds2.serve.stream_handle import Handle
 from ds2.utils.errors import InputError
@@ -148,11 +148,11 @@ class ModelProcess:
             handle = self.streams.get(result.stream)
             if handle is None:
                 continue
-            # The padding at the end of a span is no sound of the client.
+            # The padding at an end or a reset is no sound of the client.
             handle.processed = min(handle.fed, handle.processed + result.seconds)
             for event in result.events:
                 handle.take(event)
-                if isinstance(event, Failed) or (isinstance(event, SpanEnd) and event.last):
+                if isinstance(event, Failed) or (isinstance(event, StreamEnd) and event.last):
                     del self.streams[result.stream]
             handle.changed.set()
 

@@ -91,7 +91,7 @@ class Worker:
             self._forget(number)
             return []
         stream = self.streams[number]
-        if not stream.spans:  # its sound has ended, and only final results are to come
+        if not stream.model_streams:  # its sound has ended, and only final results are to come
             return []
         if isinstance(command, Alternatives):
             stream.alternatives = command.most

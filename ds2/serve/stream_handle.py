@@ -15,8 +15,8 @@ from ds2.serve.messages import (
     Final,
     Partial,
     Sound,
-    SpanEnd,
     StreamConfig,
+    StreamEnd,
 )
 from ds2.serve.prometheus import Metrics
 
@@ -44,12 +44,12 @@ class Handle:
         self.byte_rate = SAMPLE_BYTES[config.encoding] * config.sample_rate
         self.partial = Partial("")
         self.finals: deque[Final] = deque()
-        self.ends: deque[SpanEnd] = deque()
+        self.ends: deque[StreamEnd] = deque()
         self.failed: str | None = None
         self.changed = asyncio.Event()
         self.on_failure: Callable[[], None] = lambda: None
         self.fed = self.processed = 0.0  # seconds of sound sent to the model, and processed by it
-        self.ending: deque[float] = deque()  # when the client ended the spans whose ends have not been taken yet
+        self.ending: deque[float] = deque()  # of the client's resets, and of the end, that have not been taken yet
 
     @property
     def backlog(self) -> float:
@@ -62,7 +62,7 @@ class Handle:
         self.process.send(Sound(self.number, data))
 
     def end(self, last: bool = True) -> None:
-        """Ends the utterance, and with `last` the stream."""
+        """Ends the stream, or (not `last`) resets it."""
         self.ending.append(time.monotonic())
         self.process.send(End(self.number, last))
 
@@ -81,7 +81,7 @@ class Handle:
         elif isinstance(event, Final):
             self.finals.append(event)
             self.partial = Partial("")
-        elif isinstance(event, SpanEnd):
+        elif isinstance(event, StreamEnd):
             self.ends.append(event)
             self.partial = Partial("")
         elif self.failed is None:
@@ -89,8 +89,8 @@ class Handle:
             self.on_failure()
             self.process.metrics.failures.inc()
 
-    def take_end(self) -> SpanEnd:
-        """The next end of a span; the metrics count how long the client waited for it."""
+    def take_end(self) -> StreamEnd:
+        """The next reset, or the end; the metrics count how long the client waited for it."""
         self.process.metrics.latency.observe(time.monotonic() - self.ending.popleft())
         return self.ends.popleft()
 

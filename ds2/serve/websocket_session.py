@@ -218,7 +218,7 @@ class VoskSession:
         raise Over(code, reason)
 
     async def _final(self, last: bool) -> None:
-        """Ends the span and replies with all results that have not been sent yet."""
+        """Ends the stream, or (not `last`) resets it, and replies with all results that have not been sent yet."""
         handle = self.handle
         if handle is None:  # there was no sound
             await self._send(self.wishes.result([]))

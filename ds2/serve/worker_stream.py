@@ -1,11 +1,11 @@
 """One live stream: bytes of sound -> chunks of samples -> (the model) -> beam -> partial and final results.
 
-    bytes -> samples -> the model's rate -> | span: sound up to an end or a reset | -> chunks -> log_probs
+    bytes -> samples -> the model's rate -> | ModelStream: up to a reset or the end | -> chunks -> log_probs
                                                                                         -> segments -> Partial, Final
 
 The final result of a segment takes as long as many chunks: it waits until the worker calls `conclude`, and what comes
-after it in this stream waits behind it. A span is one stream of the model and ends with its last frames.
-`ds2/recognition` cuts it into chunks and finds its segments. All times are seconds from the start of the stream.
+after it in this stream waits behind it. A stream of the model ends with its last frames; after a reset another begins.
+`ds2/recognition` cuts it into chunks and finds its segments. All times are seconds from the start of the client's.
 """
 
 import functools
@@ -25,7 +25,7 @@ from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.live_segments import BeamSearch, LiveSegment, LiveSegments
 from ds2.recognition.options import hot_words
 from ds2.recognition.transcript_builder import TranscriptBuilder
-from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, Partial, SpanEnd, StreamConfig
+from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, Partial, StreamConfig, StreamEnd
 from ds2.utils.errors import InputError
 
 ALTERNATIVES = 10  # hypotheses of a segment; clients that ask for alternatives get those with different texts
@@ -48,8 +48,8 @@ class Setup:
 
 
 @dataclass
-class Span:
-    """Sound for one stream of the model."""
+class ModelStream:
+    """One stream of the model: the sound of a client up to a reset or the end."""
 
     chunks: Chunks
     segments: LiveSegments[BeamSearch]
@@ -60,7 +60,7 @@ class Span:
 
     @property
     def done(self) -> bool:
-        """Whether all log_probs of the span have come."""
+        """Whether all log_probs have come."""
         return self.ended and not self.pending
 
 
@@ -73,8 +73,8 @@ class ClientStream:
         self.alternatives = config.alternatives
         self.rate = setup.model.config.frontend.sample_rate
         self.cut = b""  # the first bytes of an incomplete sample
-        self.spans: deque[Span] = deque()
-        self._begin_span(0.0)
+        self.model_streams: deque[ModelStream] = deque()
+        self._begin_model_stream(0.0)
         self.shown, self.shown_at = "", float("-inf")
         self.results: deque[LiveSegment | Event] = deque()  # in order; a segment first, if any
 
@@ -90,30 +90,30 @@ class ClientStream:
         return self._chunks(self.resampler(decode_samples(data[:whole], self.config.encoding), False))
 
     def end(self, last: bool = True) -> list[Chunk]:
-        """Ends the span and returns its remaining chunks; unless it is the `last`, a new span begins."""
-        span = self.spans[-1]
+        """Ends the stream, or (not `last`) resets it; returns the remaining chunks."""
+        model_stream = self.model_streams[-1]
         chunks = self._chunks(self.resampler(np.zeros(0, np.float32), True))
-        rest = span.chunks.finish()
-        span.pending += len(rest)
-        span.ended, span.last, self.cut = True, last, b""
+        rest = model_stream.chunks.finish()
+        model_stream.pending += len(rest)
+        model_stream.ended, model_stream.last, self.cut = True, last, b""
         if not last:
-            self._begin_span(self._end_of(span))
+            self._begin_model_stream(self._end_of(model_stream))
         return chunks + rest
 
     def ends(self) -> list[Event]:
-        """The ends of spans that are done already, for example because they had no sound."""
-        while self.spans and self.spans[0].done:
-            span = self.spans.popleft()
-            self._keep([span.segments.finish(self._end_of(span))])
-            self.results.append(SpanEnd(span.last))
+        """The resets, and the end, that need no step more, for example because there was no sound."""
+        while self.model_streams and self.model_streams[0].done:
+            model_stream = self.model_streams.popleft()
+            self._keep([model_stream.segments.finish(self._end_of(model_stream))])
+            self.results.append(StreamEnd(model_stream.last))
         return self._ready()
 
     def advance(self, chunk: Chunk, log_probs: np.ndarray, now: float) -> list[Event]:
         """Takes the model's log_probs (k, V) of the next chunk; `now` in seconds."""
-        span = self.spans[0]
-        span.pending -= 1
-        self._keep(span.segments.step(log_probs[chunk.rows]))
-        self.results += self._partial_if_due(span.segments, now)
+        model_stream = self.model_streams[0]
+        model_stream.pending -= 1
+        self._keep(model_stream.segments.step(log_probs[chunk.rows]))
+        self.results += self._partial_if_due(model_stream.segments, now)
         return self.ends()
 
     def conclude(self) -> list[Event]:
@@ -126,7 +126,7 @@ class ClientStream:
     @property
     def over(self) -> bool:
         """Whether all results have come."""
-        return not (self.spans or self.results)
+        return not (self.model_streams or self.results)
 
     def _ready(self) -> list[Event]:
         """The events before the next segment that waits."""
@@ -137,9 +137,9 @@ class ClientStream:
         return events
 
     def _chunks(self, samples: np.ndarray) -> list[Chunk]:
-        span = self.spans[-1]
-        chunks = span.chunks.step(samples)
-        span.pending += len(chunks)
+        model_stream = self.model_streams[-1]
+        chunks = model_stream.chunks.step(samples)
+        model_stream.pending += len(chunks)
         return chunks
 
     def _partial_if_due(self, segments: LiveSegments[BeamSearch], now: float) -> list[Event]:
@@ -175,7 +175,7 @@ class ClientStream:
             found.setdefault(transcript.text, (transcript, hypothesis.score))
         return Final(best, tuple(found.values()), segment.start)
 
-    def _begin_span(self, start: float) -> None:
+    def _begin_model_stream(self, start: float) -> None:
         setup = self.setup
         segments = LiveSegments(
             functools.partial(BeamSearch, self.beam),
@@ -186,12 +186,12 @@ class ClientStream:
             self.config.endpoints,
             keeps=setup.finish.judged_outputs,
         )
-        self.spans.append(Span(Chunks(setup.steps), segments, start))
+        self.model_streams.append(ModelStream(Chunks(setup.steps), segments, start))
         self.resampler = StreamResampler(self.config.sample_rate, self.rate)
 
-    def _end_of(self, span: Span) -> float:
-        """Seconds from the start of the stream to the end of what the span has received."""
-        return span.start + span.chunks.received / self.rate
+    def _end_of(self, model_stream: ModelStream) -> float:
+        """Seconds from the start of the stream to the end of what it has received."""
+        return model_stream.start + model_stream.chunks.received / self.rate
 
 
 def decode_samples(data: bytes, encoding: Encoding) -> np.ndarray:

@@ -12,7 +12,7 @@ from starlette.websockets import WebSocketState
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
 from ds2.serve.config import Limits
-from ds2.serve.messages import Failed, Final, Partial, SpanEnd, StreamConfig
+from ds2.serve.messages import Failed, Final, Partial, StreamConfig, StreamEnd
 from ds2.serve.models import Models
 from ds2.serve.prometheus import Metrics
 from ds2.serve.stream_handle import Handle
@@ -68,7 +68,7 @@ class Stage:
             self.client.tell(message)
         await settle()
 
-    async def comes(self, *events: Partial | Final | SpanEnd | Failed) -> None:
+    async def comes(self, *events: Partial | Final | StreamEnd | Failed) -> None:
         for event in events:
             self.handle.take(event)
         self.handle.changed.set()
@@ -116,7 +116,7 @@ async def test_a_result_that_comes_while_a_push_client_is_slow_is_not_lost() -> 
     await stage.hears(PUSH, SOUND, {"eof": 1})
     stage.client.reads.clear()
     await stage.comes(Partial("on"))
-    await stage.comes(final("one"), SpanEnd(last=True))
+    await stage.comes(final("one"), StreamEnd(last=True))
     stage.client.reads.set()
     assert (await stage.over()).code == 1000
     assert [message.get("text") for message in stage.client.got] == [None, "one"]
@@ -147,10 +147,10 @@ def test_a_client_that_only_talks_loses_its_place(message: bytes | dict[str, Any
             await stage.hears(SOUND)
         while not stage.running.done():
             await stage.hears(message)
-            await stage.comes(*([SpanEnd(last=False)] if said and message == {"reset": 1} else []))
+            await stage.comes(*([StreamEnd(last=False)] if said and message == {"reset": 1} else []))
             await asyncio.sleep(0.01)
-            if stage.handle.ending:  # the last span
-                await stage.comes(SpanEnd(last=True))
+            if stage.handle.ending:  # the end
+                await stage.comes(StreamEnd(last=True))
         assert (await stage.over()).code == 1008
         assert "no sound came" in stage.client.got[-1]["error"]
 

@@ -36,8 +36,8 @@ from ds2.serve.messages import (
     Open,
     Partial,
     Sound,
-    SpanEnd,
     StreamConfig,
+    StreamEnd,
     WorkerConfig,
 )
 from ds2.serve.model_worker import Worker, load_setup
@@ -102,7 +102,7 @@ class Clients:
                     self.finals.setdefault(result.stream, []).append(event)
                 elif isinstance(event, Partial):
                     self.partials.setdefault(result.stream, []).append(event)
-                elif isinstance(event, SpanEnd):
+                elif isinstance(event, StreamEnd):
                     self.ended.append(result.stream)
                 elif isinstance(event, Failed):
                     self.failed[result.stream] = event.reason
@@ -262,7 +262,7 @@ def test_no_chunk_waits_for_the_final_results_of_other_streams(setup: Setup) -> 
         finals = [event.transcript.text for event in events[number] if isinstance(event, Final)]
         assert " ".join(finals) == f"{text} {text}"
         assert len(finals) > 1
-        assert events[number][-1] == SpanEnd(True)
+        assert events[number][-1] == StreamEnd(True)
         first = next(place for place, event in enumerate(events[number]) if isinstance(event, Final))
         assert any(isinstance(event, Partial) for event in events[number][first:])  # of the second segment
     assert sorted(worker.free) == list(range(setup.model.slots))
