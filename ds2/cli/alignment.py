@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tyro.conf import Positional
 
 from ds2.cli.exits import BAD_INPUT, SOME_FAILED
-from ds2.cli.options import Device, Language, Maybe, Model, Output, Skip
+from ds2.cli.options import Device, Language, Maybe, Model, Skip, Typed
 from ds2.cli.overwriting import refuse_overwriting
 from ds2.utils.errors import InputError
 from ds2.utils.extras import is_installed, need
@@ -31,7 +31,7 @@ DEFAULT_FORMATS = f"TextGrid,json,ctm,{PICTURE}"
 def align_command(
     audio: Positional[Path],
     text: Positional[Maybe[Path]] = None,
-    output: Output = Path("."),
+    output: Typed[str] = ".",
     format: str = DEFAULT_FORMATS,
     model: Model = DEFAULT_MODEL,
     skip: Skip = False,

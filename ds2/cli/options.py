@@ -60,6 +60,7 @@ OfBundle = Annotated[T | None, OF_BUNDLE]
 Output = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
 ShortOutput = Annotated[T | None, tyro.conf.arg(aliases=["-o"], help_behavior_hint="")]
 OptionalOutput = ShortOutput[Path]
+Typed = Annotated[T, tyro.conf.arg(aliases=["-o"], metavar="PATH")]  # of texts: a Path forgets the slash of a folder
 Skip = Annotated[
     bool, tyro.conf.arg(help="Allow speech that is not transcribed before, after and between the lines of the text.")
 ]

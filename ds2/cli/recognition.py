@@ -25,10 +25,10 @@ from ds2.cli.options import (
     Messages,
     Model,
     Normalize,
-    OptionalOutput,
     Search,
     Text,
     Transcripts,
+    Typed,
 )
 from ds2.cli.references import comparable_references, warn_of_marks
 from ds2.cli.standard_streams import standard_input
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 def transcribe_command(
     files: Files,
     model: Model = DEFAULT_MODEL,
-    output: OptionalOutput = None,
+    output: Typed[Maybe[str]] = None,
     transcripts: Transcripts = DEFAULT_TRANSCRIPTS,
     messages: Messages = DEFAULT_MESSAGES,
     compute: Compute = DEFAULT_COMPUTE,
@@ -104,7 +104,7 @@ def _exit_code(done: int, failed: int, recordings: int) -> int:
     return 0 if not failed else SOME_FAILED if done else BAD_INPUT
 
 
-def _check_outputs(formats: Sequence[str], output: Path | None, count: int, skip_existing: bool) -> None:
+def _check_outputs(formats: Sequence[str], output: str | None, count: int, skip_existing: bool) -> None:
     """Refuses what standard output cannot hold."""
     from ds2.recognition.formats import ONE_A_FILE
 

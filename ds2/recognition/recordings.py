@@ -91,16 +91,20 @@ def total_seconds(recordings: Sequence[RecordingSpan]) -> float:
     return total
 
 
-def output_formats(output: Path | None, formats: list[str], usual: list[str], recordings: int) -> list[str]:
+def output_formats(output: str | None, formats: list[str], usual: list[str], recordings: int) -> list[str]:
     """The formats to write: of a file such as talk.srt that of its suffix.
 
     Raises:
-        ParameterError: the file cannot hold these formats, unless they are the usual ones, or so many recordings; it is
-            named like one of another format.
+        ParameterError: the file cannot hold these formats, unless they are the usual ones, or so many recordings; its
+            suffix is that of no format, and nothing says that a folder is meant: several recordings, several formats,
+            a slash at the end, or the folder itself.
     """
     if output is None or (format := _format_of_file(output)) is None:
-        if output is not None and output.suffix.lower() in (*NOT_WRITTEN, *SUFFIXES) and not output.is_dir():
-            raise ParameterError("output", f"{output}: not a format; name a file of {', '.join(FORMATS)}, or a folder")
+        suffix = "" if output is None or Path(output).is_dir() else os.path.splitext(output)[1].lower()
+        for_one = recordings == 1 and (formats == usual or len(formats) == 1)
+        if suffix in (*NOT_WRITTEN, *SUFFIXES) or (suffix and for_one):
+            known = ", ".join(FORMATS)
+            raise ParameterError("output", f"{output}: not a format; name a file of {known}, or a folder, such as out/")
         return formats
     if recordings > 1:
         raise ParameterError("output", f"{output}: one file cannot hold {recordings} recordings; name a folder")
@@ -109,10 +113,10 @@ def output_formats(output: Path | None, formats: list[str], usual: list[str], re
     return [format]
 
 
-def _format_of_file(output: Path) -> str | None:
-    """The format that the suffix of a file names; None where `output` is a folder, or will be one."""
+def _format_of_file(output: str) -> str | None:
+    """The format that the suffix of a file names; None where `output` is a folder, or will be one (`talk.srt/`)."""
     known = {f".{name.lower()}": name for name in FORMATS}
-    return None if output.is_dir() else known.get(output.suffix.lower())
+    return None if Path(output).is_dir() else known.get(os.path.splitext(output)[1].lower())
 
 
 class OutputFolder:
@@ -196,15 +200,15 @@ class OutputFile(OutputFolder):
         return {self.formats[0]: self.path}
 
 
-def make_output(output: Path, formats: Sequence[str], recordings: Sequence[RecordingSpan]) -> OutputFolder:
+def make_output(output: str, formats: Sequence[str], recordings: Sequence[RecordingSpan]) -> OutputFolder:
     """The file or the folder for the transcripts, in formats of `output_formats`; makes the folder.
 
     Raises:
         InputError: it cannot be made or written.
     """
     if (format := _format_of_file(output)) is not None:
-        return OutputFile(output, format, recordings)
-    return OutputFolder(output, formats, recordings)
+        return OutputFile(Path(output), format, recordings)
+    return OutputFolder(Path(output), formats, recordings)
 
 
 def transcribe_all(

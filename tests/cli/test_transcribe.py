@@ -52,6 +52,16 @@ def test_all_formats_into_a_folder(run: Callable[..., Outcome], tiny_bundle: Pat
     assert sum(name.endswith("deep_a.flac.srt") for name in written) == 1
 
 
+def test_a_slash_at_the_end_makes_a_folder_of_any_name(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    arguments = ("transcribe", write_noise(tmp_path / "talk.wav"), "--model", tiny_bundle, "-o")
+    assert_refused(run(*arguments, tmp_path / "talk.xyz"), "talk.xyz: not a format; name a file of txt, json, srt")
+    assert not (tmp_path / "talk.xyz").exists()
+    assert run(*arguments, f"{tmp_path}/out.v2/")[0] == 0
+    assert [path.name for path in (tmp_path / "out.v2").iterdir()] == ["talk.txt"]
+
+
 def test_outputs_never_overwrite_each_other(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     names = ["x/y/c.wav", "x_y/c.wav", "failed.wav", "d" * 120 + "/" + "e" * 120 + "/c.wav", "f" * 240 + ".wav"]

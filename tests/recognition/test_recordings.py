@@ -8,7 +8,7 @@ from helpers.commands import write_noise
 
 from ds2.data.utterance import RecordingSpan
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.recordings import OutputFolder, find_recordings, total_seconds, transcribe_all
+from ds2.recognition.recordings import OutputFolder, find_recordings, output_formats, total_seconds, transcribe_all
 from ds2.utils.errors import InputError
 
 
@@ -67,3 +67,19 @@ def test_parts_of_one_recording_have_outputs_of_their_own(tmp_path: Path) -> Non
     ]
     targets = OutputFolder(tmp_path, ["txt"], recordings).targets
     assert [targets[recording].name for recording in recordings] == ["a_0.00", "a_1.00", "a"]
+
+
+@pytest.mark.parametrize("formats", [["txt"], ["srt"], ["TextGrid", "json"]])
+def test_one_recording_goes_into_no_folder_that_is_named_like_a_file(formats: list[str], tmp_path: Path) -> None:
+    usual = ["txt"] if len(formats) == 1 else formats
+    for name in ("talk.xyz", "talk.SRR", "out.v2", "a.b/talk.text"):
+        with pytest.raises(InputError, match=f"{name}: not a format; name a file of txt, json, srt, .*, or a folder"):
+            output_formats(str(tmp_path / name), formats, usual, 1)
+
+
+def test_folders_may_have_dots_in_their_names(tmp_path: Path) -> None:
+    (tmp_path / "there.v2").mkdir()
+    for name in ("there.v2", "new.v2/", "talk.srt/", "a.b/talk", ".hidden", "."):
+        assert output_formats(str(tmp_path) + "/" + name, ["txt"], ["txt"], 1) == ["txt"]
+    assert output_formats(str(tmp_path / "new.v2"), ["txt"], ["txt"], 2) == ["txt"]
+    assert output_formats(str(tmp_path / "new.v2"), ["srt", "json"], ["txt"], 1) == ["srt", "json"]
