@@ -73,23 +73,29 @@ Language = Annotated[
 ]
 
 
-def _one_of(*names: str) -> PrimitiveConstructorSpec[str | None]:
-    """An option that takes one of the names, and is None where it is not given."""
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="{" + ",".join(names) + "}",
-        instance_from_str=lambda words: words[0],
-        is_instance=lambda value: value is None or isinstance(value, str),
-        str_from_instance=lambda name: [str(name)],
-        choices=names,
-    )
+def _normal_form(words: list[str]) -> str:
+    """A name of the normal forms; the message for any other says which one a third language takes."""
+    if words[0] not in NORMAL_FORMS:
+        known = "en and zh, whose numbers are written as words, and other, which leaves numbers as they are"
+        raise ValueError(f"{words[0]:.40}: Expected one of {NORMAL_FORMS}: {known}")
+    return words[0]
 
 
+NORMAL_FORMS = ("en", "zh", "other")
+NORMAL_FORM: PrimitiveConstructorSpec[str | None] = PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="{" + ",".join(NORMAL_FORMS) + "}",
+    instance_from_str=_normal_form,
+    is_instance=lambda value: value is None or isinstance(value, str),
+    str_from_instance=lambda name: [str(name)],
+    choices=Suggestions(NORMAL_FORMS),
+)
 Normalize = Annotated[
     str | None,
-    _one_of("en", "zh", "other"),
+    NORMAL_FORM,
     tyro.conf.arg(
-        help="Normalise the texts first: lower case, no punctuation, numbers as words of this language.",
+        help="Normalise the texts first: lower case, no punctuation, numbers as words of this language; other leaves "
+        "numbers as they are.",
         help_behavior_hint="",
     ),
 ]

@@ -81,6 +81,7 @@ def test_eval_compares_capitals_in_lower_case_where_the_model_has_none(
     assert f"against {theirs}: WER 0.00%" in output
     assert "makes words wrong" not in errors
     assert_refused(run("eval", manifest, "--normalize", "xx"), "Expected one of ('en', 'zh', 'other')")
+    assert_refused(run("eval", manifest, "--normalize", "fr"), "--normalize: fr", "other, which leaves numbers as they")
     capitals = Tokenizer(["<blank>", "a", "Ä"])
     assert comparable_case(capitals)("Äa") == "Äa"
 
