@@ -45,11 +45,11 @@ def main() -> None:
 
 def count(recognizer: Recognizer, way: str, group: list[Tensor], judged: bool) -> int:
     """Words in the transcripts of all the sounds."""
-    finish = recognizer.finish
-    recognizer.finish = finish if judged else replace(finish, judge=None)
+    builder = recognizer.builder
+    recognizer.builder = builder if judged else replace(builder, judge=None)
     transcribed = live if way == "live" else offline
     words = sum(transcribed(recognizer, samples) for samples in group)
-    recognizer.finish = finish
+    recognizer.builder = builder
     return words
 
 

@@ -51,18 +51,18 @@ class Recognizer:
         model: Engine,
         tokenizer: Tokenizer,
         beam: BeamDecoder | PronouncingDecoder | None = None,
-        finish: TranscriptBuilder | None = None,
+        builder: TranscriptBuilder | None = None,
     ):
         """Most callers use `load`.
 
         Args:
             beam: the search; None decodes greedily.
-            finish: makes transcripts; by default without a second pass, calibration and punctuation.
+            builder: makes transcripts; by default without a second pass, calibration and punctuation.
         """
         self.model = model
         self.tokenizer = tokenizer
         self.beam = beam
-        self.finish = finish or TranscriptBuilder(tokenizer, model.config.frame_seconds)
+        self.builder = builder or TranscriptBuilder(tokenizer, model.config.frame_seconds)
         self.sample_rate = model.config.frontend.sample_rate
         self.cutter = Cutter(self.sample_rate, round(model.config.frame_seconds * self.sample_rate))
 
@@ -113,8 +113,8 @@ class Recognizer:
         beam = make_beam(tokenizer, bundle, options)
         if beam is None and options.beam is None and Path(name).suffix == ".onnx":
             logger.warning("%s holds no language model: the best symbol of each frame counts; name one (lm)", name)
-        finish = make_builder(tokenizer, bundle, options, beam, name)
-        return cls(model, tokenizer, beam, finish)
+        builder = make_builder(tokenizer, bundle, options, beam, name)
+        return cls(model, tokenizer, beam, builder)
 
     def with_alternatives(self, most: int) -> "Recognizer":
         """The same, whose transcripts also hold the best texts, at most so many; see `Transcript.alternatives`.
@@ -126,17 +126,17 @@ class Recognizer:
             raise ParameterError("alternatives", f"must be from 1 to {MOST_ALTERNATIVES}, got {most}")
         if (beam := self.beam) is None:
             raise ParameterError("alternatives", "the search is greedy and finds one text; give it a beam, such as 100")
-        finish = dataclasses.replace(self.finish, compared=beam.config.nbest, alternatives=most)
+        builder = dataclasses.replace(self.builder, compared=beam.config.nbest, alternatives=most)
         # Several hypotheses may have one text. A rescorer weighs no more than without alternatives: it would choose
         # another best one among them.
-        if self.finish.rescorer is None:
+        if self.builder.rescorer is None:
             beam = beam.with_nbest(beam.config.beam_width)
-        return Recognizer(self.model, self.tokenizer, beam, finish)
+        return Recognizer(self.model, self.tokenizer, beam, builder)
 
     @property
     def name(self) -> str:
         """The name or path of the bundle."""
-        return self.finish.model
+        return self.builder.model
 
     def transcribe(
         self, audio: "str | Path | bytes | BinaryIO | Tensor | np.ndarray", sample_rate: int | None = None
@@ -173,7 +173,7 @@ class Recognizer:
             model = self.model.slots(1, "float32", phones=isinstance(self.beam, PronouncingDecoder))
         except ValueError as error:
             raise ParameterError("model", str(error)) from error
-        return LiveStream(model, self.beam, self.finish)
+        return LiveStream(model, self.beam, self.builder)
 
     def transcribe_files(
         self, sources: Iterable[Source], on_audio: Callable[[float], object] = lambda seconds: None
@@ -241,7 +241,7 @@ class Recognizer:
         """Of recordings whose ends have been reached; what waits in them is searched together."""
         heard = self._heard(segment for hearing in hearings for segment in hearing.waiting)
         return [
-            self.finish.joined([*hearing.heard, *(next(heard) for _ in hearing.waiting)], hearing.cutter.duration)
+            self.builder.joined([*hearing.heard, *(next(heard) for _ in hearing.waiting)], hearing.cutter.duration)
             for hearing in hearings
         ]
 
@@ -250,13 +250,13 @@ class Recognizer:
         for group in padded_groups(segments, windows.GROUP_SECONDS):
             found = self.nbest([segment.log_probs for segment in group])
             for nbest, segment in zip(found, group, strict=True):
-                yield self.finish.heard(nbest, [segment.log_probs], segment.duration, segment.start)
+                yield self.builder.heard(nbest, [segment.log_probs], segment.duration, segment.start)
 
     def nbest(self, rows: list[np.ndarray]) -> list[list[Hypothesis]]:
         """(T, V) log-probabilities of each recording -> its best hypotheses, best first."""
         if not rows:
             return []
-        return self.finish.rescored(self._search(rows))
+        return self.builder.rescored(self._search(rows))
 
     def _search(self, rows: list[np.ndarray]) -> list[list[Hypothesis]]:
         if isinstance(self.beam, PronouncingDecoder):

@@ -124,7 +124,7 @@ def _listen(
 
 def _examine(recognizer: Recognizer, said: tuple[str, str], log_probs: np.ndarray, duration: float) -> Heard:
     [nbest] = recognizer.nbest([log_probs])
-    return Heard(*said, *recognizer.finish.examine(nbest, log_probs, duration))
+    return Heard(*said, *recognizer.builder.examine(nbest, log_probs, duration))
 
 
 def _fitted(every: Sequence[Heard]) -> Calibration:

@@ -80,10 +80,10 @@ def tune_second_pass(
     Raises:
         InputError: no utterance can be read.
     """
-    rescorer = recognizer.finish.rescorer
+    rescorer = recognizer.builder.rescorer
     assert rescorer is not None
-    finish = dataclasses.replace(recognizer.finish, rescorer=None)
-    first_pass = Recognizer(recognizer.model, recognizer.tokenizer, recognizer.beam, finish)
+    builder = dataclasses.replace(recognizer.builder, rescorer=None)
+    first_pass = Recognizer(recognizer.model, recognizer.tokenizer, recognizer.beam, builder)
     lm = recognizer.beam.lm if recognizer.beam is not None else None
     count = character_errors if lm is not None and is_over_tokens(lm, recognizer.tokenizer) else word_errors
     skipped: list[str] = []

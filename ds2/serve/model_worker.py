@@ -216,7 +216,7 @@ def load_setup(config: WorkerConfig) -> Setup:
     except ValueError as error:
         raise InputError(f"{config.model}: {error}") from error
     competitors = beam.config.nbest - 1  # as offline
-    return Setup(model, beam.with_nbest(ALTERNATIVES), recognizer.finish, config.live, competitors)
+    return Setup(model, beam.with_nbest(ALTERNATIVES), recognizer.builder, config.live, competitors)
 
 
 def warm_up_worker(setup: Setup, most: int) -> None:

@@ -37,7 +37,7 @@ class Setup:
 
     model: Slots
     beam: BeamDecoder | PronouncingDecoder
-    finish: TranscriptBuilder
+    builder: TranscriptBuilder
     config: LiveConfig
     competitors: int = 0  # hypotheses that the confidence of the best one's words is computed from
 
@@ -69,7 +69,7 @@ class ClientStream:
 
     def __init__(self, setup: Setup, config: StreamConfig):
         self.setup, self.config = setup, config
-        self.beam = with_hot(setup.beam, setup.finish.tokenizer, hot_words(config.hot)) if config.hot else setup.beam
+        self.beam = with_hot(setup.beam, setup.builder.tokenizer, hot_words(config.hot)) if config.hot else setup.beam
         self.alternatives = config.alternatives
         self.rate = setup.model.config.frontend.sample_rate
         self.cut = b""  # the first bytes of an incomplete sample
@@ -146,14 +146,14 @@ class ClientStream:
         if not segments.news or now - self.shown_at < self.setup.config.partial_interval_seconds:
             return []
         hypothesis = segments.partial()
-        text = self.setup.finish.tokenizer.decode(hypothesis.tokens).strip()
+        text = self.setup.builder.tokenizer.decode(hypothesis.tokens).strip()
         if text == self.shown:
             return []
         self.shown, self.shown_at = text, now
         stable = 0
         if self.config.stable:
             certain = hypothesis.tokens[: segments.search.stable()]
-            stable = len(self.setup.finish.tokenizer.decode(certain).lstrip())
+            stable = len(self.setup.builder.tokenizer.decode(certain).lstrip())
         return [Partial(text, stable)]
 
     def _keep(self, segments: list[LiveSegment]) -> None:
@@ -163,15 +163,15 @@ class ClientStream:
         self.results += segments
 
     def _final(self, segment: LiveSegment) -> Final:
-        finish = self.setup.finish
-        [hypotheses] = finish.rescored([segment.hypotheses])
+        builder = self.setup.builder
+        [hypotheses] = builder.rescored([segment.hypotheses])
         times = segment.duration, segment.start
-        best = finish(hypotheses[: 1 + self.setup.competitors], segment.rows, *times)
+        best = builder(hypotheses[: 1 + self.setup.competitors], segment.rows, *times)
         found = {best.text: (best, hypotheses[0].score)}  # by text: some hypotheses differ in a space at an end
         for hypothesis in hypotheses[1:ALTERNATIVES]:
             if len(found) >= self.alternatives:  # each takes as long as the best one, and few clients ask for any
                 break
-            transcript = finish([hypothesis], [], *times)
+            transcript = builder([hypothesis], [], *times)
             found.setdefault(transcript.text, (transcript, hypothesis.score))
         return Final(best, tuple(found.values()), segment.start)
 
@@ -181,10 +181,10 @@ class ClientStream:
             functools.partial(BeamSearch, self.beam),
             setup.model.config,
             setup.config,
-            setup.finish.tokenizer.unspoken,
+            setup.builder.tokenizer.unspoken,
             start,
             self.config.endpoints,
-            keeps=setup.finish.judged_outputs,
+            keeps=setup.builder.judged_outputs,
         )
         self.model_streams.append(ModelStream(Chunks(setup.steps), segments, start))
         self.resampler = StreamResampler(self.config.sample_rate, self.rate)

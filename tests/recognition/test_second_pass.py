@@ -71,8 +71,8 @@ def manifest(tmp_path: Path) -> Path:
 
 def first_pass(recognizer: Recognizer) -> Recognizer:
     """The same without the second pass."""
-    finish: TranscriptBuilder = dataclasses.replace(recognizer.finish, rescorer=None)
-    return Recognizer(recognizer.model, recognizer.tokenizer, recognizer.beam, finish)
+    builder: TranscriptBuilder = dataclasses.replace(recognizer.builder, rescorer=None)
+    return Recognizer(recognizer.model, recognizer.tokenizer, recognizer.beam, builder)
 
 
 @pytest.mark.parametrize("engine", ["native", "torch"])
@@ -111,9 +111,9 @@ def test_live_streams_weigh_anew_too(path: Path) -> None:
 
 def test_another_language_model_leaves_it_out(path: Path, tmp_path: Path) -> None:
     NGram.from_orders(*estimate([["one", "two"]], EstimateConfig(1))).save(tmp_path / "lm")
-    assert Recognizer.load(path, options=DecoderOptions(lm=tmp_path / "lm")).finish.rescorer is None
-    assert Recognizer.load(path, options=DecoderOptions(beam=0)).finish.rescorer is None
-    own = Recognizer.load(path, options=DecoderOptions(rescore=tmp_path / "lm")).finish.rescorer
+    assert Recognizer.load(path, options=DecoderOptions(lm=tmp_path / "lm")).builder.rescorer is None
+    assert Recognizer.load(path, options=DecoderOptions(beam=0)).builder.rescorer is None
+    own = Recognizer.load(path, options=DecoderOptions(rescore=tmp_path / "lm")).builder.rescorer
     assert own is not None
     assert isinstance(own.lm, NGram)
 

@@ -21,7 +21,7 @@ ENGLISH = Path(__file__).parents[2] / "recipes" / "english" / "audio" / "manifes
 def test_a_bundled_model_hears_no_words_in_noise(model: str) -> None:
     """Sounds of another seed than those that its calibration was fitted to: at most one word a minute."""
     recognizer = Recognizer.load(model, "cpu")
-    if recognizer.finish.judge is None:
+    if recognizer.builder.judge is None:
         pytest.skip("the bundle has no calibration yet")
     words = 0
     for _, samples in sounds(6.0, recognizer.sample_rate, 7):
@@ -44,7 +44,7 @@ def test_calibrate_writes_a_bundle_that_takes_less_noise_for_speech(
     assert "words a minute of noise" in printed
     assert "fitted to the other half of the speakers: expected calibration error" in printed
     recognizer, before = Recognizer.load(output, "cpu"), Recognizer.load(bare, "cpu")
-    assert recognizer.finish.judge is not None
+    assert recognizer.builder.judge is not None
     clips = [str(spoken_digits(n).parent / "0.wav") for n in (1, 2)]
     assert [recognizer.transcribe(clip).text for clip in clips] == [before.transcribe(clip).text for clip in clips]
     [loud] = [samples for name, samples in sounds(10.0, 8000, 1) if name == "melody"]

@@ -381,8 +381,8 @@ def test_a_model_that_sees_nothing_ahead_ends_with_every_length(early: bool) -> 
     )
     model = TorchSlots(AcousticModel(config, 3), 1)
     assert model.steps.delay == 0
-    finish = TranscriptBuilder(Tokenizer([BLANK_TOKEN, "a", " "]), config.frame_seconds)
-    clients = Clients(Setup(model, BeamDecoder(), finish, LiveConfig()))
+    builder = TranscriptBuilder(Tokenizer([BLANK_TOKEN, "a", " "]), config.frame_seconds)
+    clients = Clients(Setup(model, BeamDecoder(), builder, LiveConfig()))
     lengths = range(20, 38)
     for frames in lengths:
         clients.tell(Open(frames, StreamConfig()))
