@@ -54,6 +54,8 @@ def _print_evaluation(result: "Evaluation") -> None:
     print(f"confidence: expected calibration error {error:.2%}, area under ROC {shown}")
     print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
     print(f"real-time factor {result.real_time_factor:.3f}")
+    if result.compiling_seconds:
+        print(f"{result.compiling_seconds:.1f} s of it compiled kernels, which a second run does not need")
     if skipped := len(result.skipped):
         every = skipped + len(result.utterances)
         print(f"not measured: {skipped} of {every} utterances: {result.skipped[0]}{' ...' if skipped > 1 else ''}")

@@ -11,6 +11,7 @@ from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.text import Tokenizer, normalize, split_words
 from ds2.utils.errors import InputError
+from ds2.utils.jit import compiling_seconds
 
 SHOWN = 10  # characters beyond the alphabet that are named
 
@@ -25,6 +26,7 @@ class Evaluation:
     right: list[bool]  # whether each of them is right
     audio_seconds: float
     compute_seconds: float
+    compiling_seconds: float  # of these, once for each processor
     skipped: list[str]
 
     @functools.cached_property
@@ -103,7 +105,7 @@ def evaluate(
     read, hypotheses, skipped = [], [], []
     confidences: list[float] = []
     right: list[bool] = []
-    audio_seconds, began = 0.0, time.monotonic()
+    audio_seconds, began, compiled = 0.0, time.monotonic(), compiling_seconds()
     results = recognizer.transcribe_files(utterance.span for utterance in utterances)
     for utterance, (_, result) in zip(utterances, results, strict=True):
         on_done()
@@ -124,5 +126,6 @@ def evaluate(
         right=right,
         audio_seconds=audio_seconds,
         compute_seconds=time.monotonic() - began,
+        compiling_seconds=compiling_seconds() - compiled,
         skipped=skipped,
     )

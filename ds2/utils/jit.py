@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,12 +97,21 @@ def kept_in(kernel: Any) -> tuple[Path | None, bool]:
     return Path(kernel._cache.cache_path), Path(file._index_path).exists()
 
 
-class _Notice(event.Listener):
-    """Says at the first compilation of a process why it takes longer; machine code in the cache needs no word."""
+class _Compilations(event.Listener):
+    """Says at the first compilation of a process why it takes longer; machine code in the cache needs no word.
+
+    Measures how long compilations take; numba holds a lock while one lasts, and those of kernels that it calls lie
+    within it.
+    """
 
     said = False
+    seconds = 0.0  # of the compilations that have ended
+    depth, began = 0, 0.0
 
     def on_start(self, event: event.Event) -> None:
+        if self.depth == 0:
+            self.began = time.monotonic()
+        self.depth += 1
         ours = event.data["dispatcher"].py_func.__module__.startswith("ds2.")
         if ours and not self.said:
             self.said = True
@@ -111,10 +121,18 @@ class _Notice(event.Listener):
             )
 
     def on_end(self, event: event.Event) -> None:
-        pass
+        self.depth -= 1
+        if self.depth == 0:
+            self.seconds += time.monotonic() - self.began
 
 
-event.register("numba:compile", _Notice())
+_compilations = _Compilations()
+event.register("numba:compile", _compilations)
+
+
+def compiling_seconds() -> float:
+    """How long this process has compiled kernels until now."""
+    return _compilations.seconds
 
 
 @functools.cache

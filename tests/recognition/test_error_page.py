@@ -27,7 +27,7 @@ def page(tmp_path: Path) -> Path:
         Utterance(tmp_path / "<b>a.wav", 0.25, text, offset=number / 4, speaker=HOSTILE, place=f"m.jsonl:{number + 1}")
         for number, (text, _) in enumerate(rows)
     ]
-    result = Evaluation(utterances, [hypothesis for _, hypothesis in rows], [], [], 1.0, 1.0, [])
+    result = Evaluation(utterances, [hypothesis for _, hypothesis in rows], [], [], 1.0, 1.0, 0.0, [])
     write_error_page(tmp_path / "page.html", HOSTILE, result, {"people": ["one", f"one {HOSTILE}", "two five six"]})
     return tmp_path / "page.html"
 
