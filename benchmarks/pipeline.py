@@ -71,7 +71,7 @@ def main() -> None:
     arguments = parser.parse_args()
     folder = arguments.output or Path(tempfile.mkdtemp())
     rng = random.Random(arguments.seed)
-    recordings = compose(round(arguments.hours * 60 / MINUTES), rng)
+    recordings = make_recordings(round(arguments.hours * 60 / MINUTES), rng)
     corrupt([line for recording in recordings for line in recording.lines], rng)
     write(recordings, folder / "raw")
     truth = {recording.name: recording for recording in recordings}
@@ -95,7 +95,7 @@ def main() -> None:
         shutil.rmtree(folder)
 
 
-def compose(count: int, rng: random.Random) -> list[Recording]:
+def make_recordings(count: int, rng: random.Random) -> list[Recording]:
     """Recordings of one speaker each, words in lines, in the noise of one room."""
     rows = [json.loads(line) for line in (AUDIO / "utterances.jsonl").read_text().splitlines()]
     rows = [row for row in rows if row["source"] == "fsdd" and row["take"] in TAKES]

@@ -14,7 +14,7 @@ import numpy as np
 import soxr
 
 from ds2.audio.files import read_audio_array
-from ds2.curation.connected_words import ComposeConfig, WordString, compose, write_strings
+from ds2.curation.connected_words import WordString, WordStringConfig, make_strings, write_strings
 
 AUDIO = Path(__file__).parents[1] / "recipes" / "digits" / "audio"
 RATE = 8000  # Hz
@@ -29,9 +29,9 @@ def main() -> None:
     parser.add_argument("--words", nargs=2, type=int, default=(1, 7), help="in a string, at the least and at the most")
     parser.add_argument("--pitch", type=float, default=1.0, help="1.45: like a child; the tempo changes as well")
     asked = parser.parse_args()
-    config = ComposeConfig(words=tuple(asked.words))
+    config = WordStringConfig(words=tuple(asked.words))
     words = read_words(asked.speaker, range(*asked.takes), asked.pitch)
-    strings = compose(words, asked.count, config, RATE, random.Random(1))
+    strings = make_strings(words, asked.count, config, RATE, random.Random(1))
     minutes = sum(len(string.samples) for string in strings) / RATE / 60
     if asked.folder is not None:
         write_strings(asked.folder.parent, asked.folder.name, strings, RATE)

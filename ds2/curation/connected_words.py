@@ -27,7 +27,7 @@ class WordString:
 
 
 @dataclass(frozen=True)
-class ComposeConfig:
+class WordStringConfig:
     """How words become strings; ranges are drawn from uniformly."""
 
     words: tuple[int, int] = (1, 7)  # in a string, at the least and at the most
@@ -37,8 +37,8 @@ class ComposeConfig:
     separator: str = " "  # between their texts; nothing between ideographs
 
 
-def compose(
-    words: Sequence[WordString], count: int, config: ComposeConfig, sample_rate: int, rng: random.Random
+def make_strings(
+    words: Sequence[WordString], count: int, config: WordStringConfig, sample_rate: int, rng: random.Random
 ) -> list[WordString]:
     """`count` strings of words of one speaker each; all words are used equally often, give or take one."""
     by_speaker: dict[str, list[WordString]] = {}
@@ -53,7 +53,7 @@ def compose(
     return strings
 
 
-def join(words: Sequence[np.ndarray], config: ComposeConfig, sample_rate: int, rng: random.Random) -> np.ndarray:
+def join(words: Sequence[np.ndarray], config: WordStringConfig, sample_rate: int, rng: random.Random) -> np.ndarray:
     """(N,) samples of words one after the other, with pauses or overlaps between them, at different levels."""
 
     def size(seconds: Range) -> int:
@@ -77,7 +77,7 @@ def write_strings(folder: Path, split: str, strings: Sequence[WordString], sampl
         InputError: there are no strings.
     """
     if not strings:
-        raise InputError(f"{folder}: no words were found to compose strings of for {split}")
+        raise InputError(f"{folder}: no words were found to make strings of for {split}")
     make_folder(folder / split)
     utterances = []
     for number, string in enumerate(strings):

@@ -21,7 +21,7 @@ import numpy as np
 
 from ds2.audio.tensors import read_audio
 from ds2.cli.recipe_scripts import run_script
-from ds2.curation.connected_words import ComposeConfig, WordString, compose, write_strings
+from ds2.curation.connected_words import WordString, WordStringConfig, make_strings, write_strings
 
 AUDIO = Path(__file__).parent / "audio"
 RATE = 8000  # Hz: that of FSDD, and enough for digits over any telephone
@@ -30,7 +30,7 @@ STRINGS = {"test": 300, "dev": 300, "train": 3600}
 SMALL = 1000  # strings of the training set for comparisons
 READ_COPIES = 40  # of each string read by a training speaker: augmentation makes every copy another one
 SYNTHETIC_COPIES = 3
-STYLE = {"test": ComposeConfig(), "dev": ComposeConfig(), "train": ComposeConfig(pause=(-0.06, 0.25))}
+STYLE = {"test": WordStringConfig(), "dev": WordStringConfig(), "train": WordStringConfig(pause=(-0.06, 0.25))}
 
 
 def main() -> None:
@@ -86,7 +86,7 @@ def cut(row: dict, recordings: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def strings(words: list[WordString], split: str, rng: random.Random) -> list[WordString]:
-    return compose(words, STRINGS[split], STYLE[split], RATE, rng)
+    return make_strings(words, STRINGS[split], STYLE[split], RATE, rng)
 
 
 def write(output: Path, split: str, composed: list[WordString]) -> None:

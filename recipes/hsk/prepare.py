@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ds2.audio.tensors import read_audio
 from ds2.cli.recipe_scripts import parse_arguments, run_script, write_splits
-from ds2.curation.connected_words import ComposeConfig, WordString, compose, write_strings
+from ds2.curation.connected_words import WordString, WordStringConfig, make_strings, write_strings
 from ds2.data.corpus_rows import Row, manifest_rows, measured
 from ds2.data.download import Archive
 from ds2.data.utterance import Utterance
@@ -34,9 +34,9 @@ USES = 2  # of each word in the training set
 STRINGS = {"dev": 100, "test": 250}
 MEAN_WORDS = 2.5  # of a string
 STYLE = {
-    "train": ComposeConfig((1, 4), pause=(-0.05, 0.2), separator=""),
-    "dev": ComposeConfig((1, 4), separator=""),
-    "test": ComposeConfig((1, 4), separator=""),
+    "train": WordStringConfig((1, 4), pause=(-0.05, 0.2), separator=""),
+    "dev": WordStringConfig((1, 4), separator=""),
+    "test": WordStringConfig((1, 4), separator=""),
 }
 
 
@@ -49,7 +49,7 @@ def main() -> None:
     strings = {}
     for split, own in hold_out(words, rng).items():
         count = STRINGS.get(split) or round(USES * len(own) / MEAN_WORDS)
-        strings[split] = compose(read(own), count, STYLE[split], RATE, rng)
+        strings[split] = make_strings(read(own), count, STYLE[split], RATE, rng)
     splits = {}
     for split in ("dev", "test", "train"):  # where train.jsonl is, the corpus counts as prepared
         splits[split] = write_strings(arguments.output, split, strings[split], RATE)

@@ -29,7 +29,7 @@ def recognizer() -> Recognizer:
     return Recognizer.load("digits", "cpu")
 
 
-def compose(path: Path, seed: int, count: int = 6) -> tuple[list[str], list[Span]]:
+def write_words(path: Path, seed: int, count: int = 6) -> tuple[list[str], list[Span]]:
     """Words of one FSDD speaker, test takes, with pauses in weak noise: what was said, and when (seconds)."""
     rng = random.Random(seed)
     rows = [json.loads(line) for line in (DIGITS / "utterances.jsonl").read_text().splitlines()]
@@ -54,7 +54,7 @@ def test_joins_of_connected_digits_are_found(recognizer: Recognizer, tmp_path: P
     """Median error of starts and ends below 40 ms, over 120 words of six speakers."""
     errors = []
     for seed in range(20):
-        texts, spans = compose(tmp_path / "string.wav", seed)
+        texts, spans = write_words(tmp_path / "string.wav", seed)
         words = align(recognizer, tmp_path / "string.wav", " ".join(texts)).transcript.words
         assert [word.text for word in words] == texts
         for word, (start, end) in zip(words, spans, strict=True):
@@ -98,7 +98,7 @@ def spoken(listing: list[str], texts: list[str]) -> list[Span]:
 
 
 def test_prose_and_lines_are_normalised(recognizer: Recognizer, tmp_path: Path) -> None:
-    texts, _ = compose(tmp_path / "string.wav", 1)
+    texts, _ = write_words(tmp_path / "string.wav", 1)
     prose = f"{texts[0].title()}, {texts[1]}!\n\n{' '.join(texts[2:])}."
     aligned = align(recognizer, tmp_path / "string.wav", prose)
     assert aligned.transcript.text == " ".join(texts)
@@ -113,7 +113,7 @@ def test_confidence_is_the_probability_that_a_word_is_said_there(recognizer: Rec
     """Of 120 words ten are others than those in the recording: these are doubtful, and hardly any other word is."""
     confidences, right, doubtful = [], [], []
     for seed in range(20):
-        texts, _ = compose(tmp_path / "string.wav", seed)
+        texts, _ = write_words(tmp_path / "string.wav", seed)
         other = random.Random(seed).choice(sorted(set(PHONES) - set(texts)))
         given = [other if place == seed % 12 else text for place, text in enumerate(texts)]
         words = align(recognizer, tmp_path / "string.wav", " ".join(given)).transcript.words
@@ -126,14 +126,14 @@ def test_confidence_is_the_probability_that_a_word_is_said_there(recognizer: Rec
 
 
 def test_progress_is_told_in_seconds_of_audio(recognizer: Recognizer, tmp_path: Path) -> None:
-    texts, _ = compose(tmp_path / "string.wav", 1)
+    texts, _ = write_words(tmp_path / "string.wav", 1)
     heard: list[float] = []
     aligned = align(recognizer, tmp_path / "string.wav", " ".join(texts), on_audio=heard.append)
     assert sum(heard) == pytest.approx(aligned.transcript.duration)
 
 
 def test_untranscribed_speech_is_skipped_when_marked_or_asked(recognizer: Recognizer, tmp_path: Path) -> None:
-    texts, spans = compose(tmp_path / "string.wav", 2)
+    texts, spans = write_words(tmp_path / "string.wav", 2)
     for text, skip in ((f"{texts[0]} * {texts[-1]}", False), (f"{texts[0]}\n{texts[-1]}", True)):
         words = align(recognizer, tmp_path / "string.wav", text, skip).transcript.words
         assert [word.text for word in words] == [texts[0], texts[-1]]
@@ -141,7 +141,7 @@ def test_untranscribed_speech_is_skipped_when_marked_or_asked(recognizer: Recogn
 
 
 def test_a_text_of_another_recording_is_refused(recognizer: Recognizer, tmp_path: Path) -> None:
-    compose(tmp_path / "string.wav", 3)
+    write_words(tmp_path / "string.wav", 3)
     with pytest.raises(InputError, match=r"string\.wav: the transcript does not fit.* noise .* the option skip"):
         align(recognizer, tmp_path / "string.wav", "zero " * 3)
     with pytest.raises(InputError, match="does not fit: 4,000,000 characters for"):
@@ -154,7 +154,7 @@ def test_a_text_of_another_recording_is_refused(recognizer: Recognizer, tmp_path
     ("text", "message"), [("", "no words"), ("* *", "no words"), ("one\n\nten ж", "line 3 of the text: .ж.")]
 )
 def test_texts_that_cannot_be_aligned(recognizer: Recognizer, tmp_path: Path, text: str, message: str) -> None:
-    compose(tmp_path / "string.wav", 4)
+    write_words(tmp_path / "string.wav", 4)
     with pytest.raises(InputError, match=message):
         align(recognizer, tmp_path / "string.wav", text)
 
@@ -163,7 +163,7 @@ def test_log_probs_of_a_file_are_those_of_its_samples(recognizer: Recognizer, tm
     """A long recording goes through the model in windows that overlap."""
     parts = []
     for seed in range(14):
-        compose(tmp_path / "string.wav", seed)
+        write_words(tmp_path / "string.wav", seed)
         parts.append(soundfile.read(tmp_path / "string.wav")[0])
     soundfile.write(tmp_path / "long.wav", np.concatenate(parts), RATE, subtype="FLOAT")
     windows = list(recognizer.iter_log_probs(tmp_path / "long.wav"))
@@ -175,7 +175,7 @@ def test_log_probs_of_a_file_are_those_of_its_samples(recognizer: Recognizer, tm
 
 
 def test_a_recording_faster_than_speech_is_asked_for_its_sample_rate(recognizer: Recognizer, tmp_path: Path) -> None:
-    texts, _ = compose(tmp_path / "string.wav", 6, 12)
+    texts, _ = write_words(tmp_path / "string.wav", 6, 12)
     samples, _ = soundfile.read(tmp_path / "string.wav")
     soundfile.write(tmp_path / "fast.wav", samples, 3 * RATE)
     with pytest.raises(InputError, match=r"characters a second: is the sample rate in its header right"):
@@ -183,7 +183,7 @@ def test_a_recording_faster_than_speech_is_asked_for_its_sample_rate(recognizer:
 
 
 def test_characters_fill_their_word(recognizer: Recognizer, tmp_path: Path) -> None:
-    texts, _ = compose(tmp_path / "string.wav", 0)
+    texts, _ = write_words(tmp_path / "string.wav", 0)
     transcript = align(recognizer, tmp_path / "string.wav", " ".join(texts)).transcript
     left = list(transcript.characters)
     for word in transcript.words:
@@ -197,7 +197,7 @@ def test_characters_fill_their_word(recognizer: Recognizer, tmp_path: Path) -> N
 
 def test_numbers_are_read_in_the_language_of_the_model(recognizer: Recognizer, tmp_path: Path) -> None:
     """English for a model of the package unless a language is named; "" leaves figures as they are."""
-    texts, _ = compose(tmp_path / "string.wav", 1)
+    texts, _ = write_words(tmp_path / "string.wav", 1)
     figures = " ".join(str(list(PHONES).index(text)) for text in texts)
     assert align(recognizer, tmp_path / "string.wav", figures).transcript.text == " ".join(texts)
     with pytest.raises(InputError, match="name the language"):
@@ -207,7 +207,7 @@ def test_numbers_are_read_in_the_language_of_the_model(recognizer: Recognizer, t
 def test_speech_that_the_text_lacks_is_found(recognizer: Recognizer, tmp_path: Path) -> None:
     """Two of six digits are left out of the text: that is reported; with a star in their place, nothing is."""
     for seed in range(6):
-        texts, spans = compose(tmp_path / "string.wav", seed)
+        texts, spans = write_words(tmp_path / "string.wav", seed)
         assert not align(recognizer, tmp_path / "string.wav", " ".join(texts)).others
         lacking = align(recognizer, tmp_path / "string.wav", " ".join(texts[:2] + texts[4:])).untranscribed
         assert lacking
@@ -220,7 +220,7 @@ def test_speech_that_the_text_lacks_is_found(recognizer: Recognizer, tmp_path: P
 def test_a_word_before_a_star_ends_where_it_was_said(recognizer: Recognizer, tmp_path: Path) -> None:
     """Other words follow after 0.1 to 0.3 s; they belong to the star."""
     for seed in range(6):
-        texts, spans = compose(tmp_path / "string.wav", seed)
+        texts, spans = write_words(tmp_path / "string.wav", seed)
         before, after = align(recognizer, tmp_path / "string.wav", f"{texts[0]} * {texts[-1]}").transcript.words
         assert before.end < spans[1][0]
         assert after.start > spans[-2][1] - 0.1
