@@ -1,18 +1,20 @@
 """What the documentation tells people to type is understood, and what it names exists."""
 
+import contextlib
 import dataclasses
 import importlib
+import io
 import re
 import shlex
 import tomllib
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from ds2.cli.commands import GROUPS, SECTIONS, parse_command_line
+from ds2.cli.commands import SECTIONS, all_commands, parse_command_line
 from ds2.serve.config import ServeConfig
 from ds2.train.config import TrainConfig
 from ds2.utils.former_keys import FORMER_KEYS
@@ -33,10 +35,17 @@ FILES = {"py", "sh", "toml", "onnx", "safetensors", "jsonl", "json", "md", "png"
 PAGES.remove(ROOT / "CHANGELOG.md")  # speaks of what was
 
 
-def commands(text: str) -> Iterator[str]:
-    """The commands `ds2 ...` in indented blocks, whole: a line that ends in a backslash goes on."""
-    for line in re.findall(r"^(?:    |.*Example: )(.*ds2 .*)$", text.replace("\\\n", ""), re.MULTILINE):
-        for part in re.split(r"; |\| ", line.partition(" # ")[0]):
+def in_blocks(page: Path) -> Iterator[str]:
+    """The lines of indented and fenced blocks, whole: one that ends in a backslash goes on."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", "")
+    for fenced, indented in re.findall(r"^```(.*?)^```|^    (.*?)$", text, re.MULTILINE | re.DOTALL):
+        yield from fenced.splitlines() or [indented]
+
+
+def commands(lines: Iterable[str]) -> Iterator[str]:
+    """The commands `ds2 ...` of a shell or, after an exclamation mark, of a notebook."""
+    for line in lines:
+        for part in re.split(r"; | \|\|? | 2?> ?", line.removeprefix("!").partition(" # ")[0]):
             if part.strip().startswith("ds2 "):
                 yield part.strip()
 
@@ -45,17 +54,23 @@ def examples() -> Iterator[str]:
     """Those of the help texts."""
     for command in [each for section in SECTIONS.values() for each in section.values()]:
         for each in [command] if callable(command) else command.values():
-            yield from commands(each.__doc__ or "")
+            yield from re.findall(r"Example: (.*)", each.__doc__ or "")
 
 
-TYPED = sorted({command for page in PAGES for command in commands(page.read_text(encoding="utf-8"))} | set(examples()))
+EXAMPLES = list(examples())
+TYPED = sorted({command for lines in (EXAMPLES, *map(in_blocks, PAGES)) for command in commands(lines)})
 
 
 @pytest.mark.parametrize("command", TYPED)
 def test_a_command_that_people_are_told_to_type_is_understood(command: str) -> None:
     """Its options and the number of its arguments; the files that it names are not there."""
     _, *arguments = shlex.split(command.replace("...", "").replace("[", "").replace("]", ""))
-    assert arguments[0] in GROUPS or arguments[0].startswith("--") or parse_command_line(arguments) is not None
+    assert arguments[0].startswith("--") or parse_command_line(arguments) is not None
+
+
+def test_commands_are_found_in_pages_and_in_help_texts() -> None:
+    assert len(EXAMPLES) > 20
+    assert len(TYPED) > 60
 
 
 def names_in_files() -> Iterator[tuple[Path, Path, str]]:
@@ -154,20 +169,19 @@ def test_a_key_named_in_a_page_is_one_of_a_configuration() -> None:
 
 
 def test_an_option_named_in_a_page_is_one_of_a_program() -> None:
-    """In backticks, alone or after `ds2`: a parameter of a command, or an option that a script of ours names."""
-    scripts = "".join(
-        path.read_text(encoding="utf-8")
-        for folder in ("recipes", "benchmarks", "tests", "ds2")
-        for suffix in ("py", "sh")
-        for path in (ROOT / folder).rglob(f"*.{suffix}")
-    )
-    literal = set(re.findall(r"--[a-z][\w-]*", scripts))
-    names = {word for path in (ROOT / "ds2/cli").glob("*.py") for word in re.findall(r"\w+", path.read_text())}
+    """In backticks, alone or after `ds2`: one that the help of a command or the code of a script shows."""
+    options = {"--max-restarts", "--cpus-per-task"}  # of torchrun and Slurm
+    for command in all_commands():
+        with contextlib.redirect_stdout(io.StringIO()) as shown:
+            assert parse_command_line([*command.split(), "--help"]) is None
+        options |= set(re.findall(r"--[a-z][\w-]*", shown.getvalue()))
+    of_commands = frozenset(options)
+    for script in (path for folder in ("recipes", "benchmarks") for path in (ROOT / folder).rglob("*.py")):
+        options |= set(re.findall(r'"(--[a-z][\w-]*)"', script.read_text(encoding="utf-8")))
     for page in PAGES:
         for quoted in re.findall(r"`((?:--|ds2 )[^`]*)`", page.read_text(encoding="utf-8")):
             for option in re.findall(r"(?<!\S)--[a-z][\w-]*", quoted):
-                name = option.removeprefix("--").removeprefix("no-").replace("-", "_")
-                assert option in literal or name in names, f"{page}: {option}"
+                assert option in (of_commands if quoted.startswith("ds2 ") else options), f"{page}: {option}"
 
 
 def test_the_extras_of_the_guide_are_those_of_the_package() -> None:
