@@ -14,7 +14,7 @@ class LiveConfig:
     long_chunk_frames: int = LONG_CHUNK_FRAMES  # of a chunk where that much sound waits: at an end, or of an upload
     partial_interval_seconds: float = 0.1  # the least time between two partial results
     pause_seconds: float = 0.75  # without speech end a segment
-    long_utterance_seconds: float = 20.0  # after these a shorter pause is enough
+    long_segment_seconds: float = 20.0  # after these a shorter pause is enough
     short_pause_seconds: float = 0.15  # that pause
 
     def steps(self, model: ModelConfig) -> Steps:

@@ -121,7 +121,7 @@ class LiveSegments(Generic[S]):
         if self.spoken is None:
             return self.frames - self.first > LONGEST_SILENCE * second
         first, last = self.spoken
-        is_long = self.frames - first > config.long_utterance_seconds * second  # without the silence before it
+        is_long = self.frames - first > config.long_segment_seconds * second  # without the silence before it
         pause = config.short_pause_seconds if is_long else config.pause_seconds
         return self.frames - 1 - last >= pause * second
 

@@ -14,7 +14,8 @@ FORMER_KEYS = {  # former key: the key of today
     "LiveConfig": {
         "partial_every": "partial_interval_seconds",
         "pause": "pause_seconds",
-        "long_utterance": "long_utterance_seconds",
+        "long_utterance": "long_segment_seconds",
+        "long_utterance_seconds": "long_segment_seconds",
         "short_pause": "short_pause_seconds",
     },
     "Limits": {

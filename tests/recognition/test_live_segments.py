@@ -55,7 +55,7 @@ def ends(labels: list[int], config: LiveConfig) -> list[int]:
         if (end + MODEL.delay) % LOOK:
             continue
         if heard:
-            is_long = end - heard[0] > config.long_utterance_seconds * second
+            is_long = end - heard[0] > config.long_segment_seconds * second
             pause = config.short_pause_seconds if is_long else config.pause_seconds
             over = end - 1 - heard[-1] >= pause * second
         else:
@@ -110,7 +110,7 @@ splits = st.lists(st.integers(0, 30), max_size=12)
 @settings(deadline=None)
 @given(labels=speech(2 * PAUSE), long=st.floats(0.2, 2.0), sizes=splits)
 def test_segments_are_those_of_the_reference_for_any_steps(labels: list[int], long: float, sizes: list[int]) -> None:
-    config = LiveConfig(long_utterance_seconds=long)
+    config = LiveConfig(long_segment_seconds=long)
     segments = found(labels, sizes, config)
     places = [0, *ends(labels, config), len(labels)]
     assert frames(segments) == [(first, last - first) for first, last in itertools.pairwise(places)]
