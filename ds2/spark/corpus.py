@@ -47,7 +47,7 @@ def cut_rows(settings: Settings, rows: Iterator[Row]) -> Iterator[list[Row] | In
         if not isinstance(source, InMemory):
             yield _cut_recording(recognizer, source.path, str(source.path), row["text"], config, settings)
             continue
-        with tempfile.NamedTemporaryFile(prefix="ds2-") as file:  # read many times, piece by piece
+        with tempfile.NamedTemporaryFile(prefix="ds2-") as file:  # read many times, by windows and segments
             file.write(source.data)
             file.flush()
             yield _cut_recording(recognizer, Path(file.name), source.name, row["text"], config, settings)

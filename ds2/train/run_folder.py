@@ -91,7 +91,7 @@ def write_batch(folder: Path, state: RunState, rank: int, minibatch: list[Batch]
         for batch in minibatch
     ]
     path = folder / f"epoch{state.epoch + 1}_batch{state.batch + 1}_rank{rank}.pt"
-    save_checkpoint(path, {"pieces": microbatches})
+    save_checkpoint(path, {"microbatches": microbatches})
     logger.warning("an update was skipped because its gradient was bad; its minibatch is in %s", path)
 
 

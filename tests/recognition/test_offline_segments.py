@@ -29,11 +29,11 @@ def log_probs(labels: list[int], frames: int) -> np.ndarray:
     st.integers(1, 5000),
     st.lists(st.integers(1, 5000), max_size=20),
 )
-def test_pieces_hold_every_frame_once_and_cut_no_speech(labels: set[int], frames: int, cuts: list[int]) -> None:
-    """Whatever the pieces in which the log-probabilities come."""
+def test_segments_hold_every_frame_once_and_cut_no_speech(labels: set[int], frames: int, cuts: list[int]) -> None:
+    """However the log-probabilities are cut into windows."""
     inside = sorted(label for label in labels if label < frames)
     rows, duration = log_probs(inside, frames), frames * FRAME
-    segments, whole = in_pieces(rows, duration, cuts), in_pieces(rows, duration, [])
+    segments, whole = in_windows(rows, duration, cuts), in_windows(rows, duration, [])
     assert [segment[:2] for segment in segments] == [segment[:2] for segment in whole]
     assert np.array_equal(np.concatenate([segment.log_probs for segment in segments]), rows)
     assert sum(segment.duration for segment in segments) == pytest.approx(duration)
@@ -44,10 +44,10 @@ def test_pieces_hold_every_frame_once_and_cut_no_speech(labels: set[int], frames
         assert not {*range(first - int(PAUSE_SECONDS / FRAME / 2) + 1, first)} & set(inside)
 
 
-def in_pieces(rows: np.ndarray, duration: float, cuts: list[int]) -> list[LogProbSegment]:
+def in_windows(rows: np.ndarray, duration: float, cuts: list[int]) -> list[LogProbSegment]:
     cutter = PauseCutter(duration, FRAME, [0, 2])
-    pieces = [piece for piece in np.split(rows, sorted(cuts)) if len(piece)]
-    return [segment for piece in pieces for segment in cutter.step(piece)] + [cutter.finish()]
+    windows = [window for window in np.split(rows, sorted(cuts)) if len(window)]
+    return [segment for window in windows for segment in cutter.step(window)] + [cutter.finish()]
 
 
 def test_a_long_recording_is_its_parts_in_order() -> None:

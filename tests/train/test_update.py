@@ -33,7 +33,7 @@ def test_a_bad_minibatch_is_skipped_and_saved(spoken_digits: Manifests, tmp_path
     trainer.run()
     (kept,) = (tmp_path / "run" / "skipped_updates").iterdir()
     assert kept.name == "epoch1_batch2_rank0.pt"
-    microbatch = load_checkpoint(kept)["pieces"][0]
+    microbatch = load_checkpoint(kept)["microbatches"][0]
     assert not microbatch["samples"].isfinite().all()
     assert all(place.startswith(str(manifest)) for place in microbatch["places"])
     assert trainer.state.step == 4
