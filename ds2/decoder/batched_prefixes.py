@@ -42,9 +42,10 @@ def slot_numbers(column: Tensor) -> Tensor:
 
 def find_elders(beam: BatchedBeam) -> tuple[Tensor, Tensor]:
     """(B, W) slot of the prefix without the last label, and whether it is in the beam."""
+    # Empty slots keep the hashes of prefixes that were dropped, which must match nothing.
     alive = torch.logaddexp(beam.blank, beam.label) > -math.inf
     match = (beam.parent[:, :, None] == beam.hash[:, None]) & alive[:, :, None] & alive[:, None]
-    found, elder = match.byte().max(2)
+    found, elder = match.byte().max(2)  # whether one matches, and which
     return elder, found > 0
 
 
@@ -58,10 +59,13 @@ def best_before(beam: BatchedBeam, same: Tensor, slots: Tensor) -> tuple[Tensor,
 def stayed(beam: BatchedBeam, blank: Tensor, on: Tensor, elder: Tensor, has_elder: Tensor) -> BatchedBeam:
     """(B, W) the same prefixes after one more frame: a blank, the last label again, or a second way to the prefix."""
     both, slots = torch.logaddexp(beam.blank, beam.label), slot_numbers(beam.blank)
+    # Where the prefix without the last label is in the beam, its alignments lead here by that label. If it ends in the
+    # same label, only those that end in a blank do: without a blank between them the two labels would be one.
     elders = BatchedBeam(*(column.gather(1, elder) for column in beam))
     same = elders.last == beam.last
     reached = torch.where(same, elders.blank, both.gather(1, elder)) + on + beam.gains - elders.gains
     label = torch.logaddexp(beam.label + on, torch.where(has_elder, reached, -math.inf))
+    # The best alignment, beside the sums: the better one of the same two ways, and where it came from.
     best, origin = best_before(elders, same, elder)
     anew, held = torch.where(has_elder, best + on, -math.inf), beam.best_label + on
     best_blank, from_blank = best_before(beam, torch.zeros_like(same), slots)
@@ -74,6 +78,7 @@ def stayed(beam: BatchedBeam, blank: Tensor, on: Tensor, elder: Tensor, has_elde
 
 def trace(beam: BatchedBeam, steps: list[Tensor], slots: Tensor) -> Tensor:
     """(B, T, N) symbols of the best alignment of each of (B, N) prefixes, from the last frame to the first."""
+    # The origin of an alignment is a slot and an ending one frame earlier, whose own origin leads on.
     ending = (beam.best_label > beam.best_blank).gather(1, slots).long()
     path = []
     for from_blank, from_label, last in reversed(steps):

@@ -55,6 +55,7 @@ def find_arc(labels, low, end, label):  # type: ignore[no-untyped-def]
 
 @without_references
 def _advance_flat(automaton, state, word):  # type: ignore[no-untyped-def]
+    # Each shorter context costs a back-off weight; the root ends the way, because it knows every word.
     weight = 0.0
     while state != ROOT:
         arc = find_arc(automaton.words, automaton.first[state], automaton.first[state + 1], word)
@@ -79,10 +80,11 @@ def _advance_either(automaton, state, word):  # type: ignore[no-untyped-def]
 
 
 def unpacked(lm: Automaton | Packed) -> Automaton:
-    """The same automaton in arrays without bits."""
+    """The same automaton in arrays without bits, for what reads all of it."""
     if isinstance(lm, Automaton):
         return lm
     first, words, shorter = packed.flat_arrays(lm)
+    # Where an arc leads is not stored: the packed form finds it while it walks.
     following = np.empty(len(words), np.int32)
     _follow_all(lm, first, words, following)
     log_probs = np.concatenate((np.float32(STEP) * lm.singles, lm.levels[lm.log_probs]))

@@ -31,6 +31,7 @@ def prune(
         histories: see `perplexity_rises`.
     """
     rises = [np.full(len(orders[0].word), np.inf), *perplexity_rises(words, orders, histories)]
+    # A limit on the number raises the threshold: just above the largest rise for which there is no place.
     if 0 < most < sum(map(len, rises)):
         largest = np.sort(np.concatenate(rises))[::-1]
         threshold = max(threshold, float(np.nextafter(largest[most], np.inf)))
@@ -38,6 +39,7 @@ def prune(
     result = [orders[0]]
     for grams, shorter, keep in zip(orders[1:], kept, kept[1:], strict=False):
         if keep.any():
+            # An n-gram names its context by its number, and the contexts that stay get new ones.
             numbers = np.cumsum(shorter) - 1
             result.append(
                 NGramOrder(numbers[grams.prefix[keep]], grams.word[keep], grams.log_prob[keep], grams.backoff[keep])
@@ -59,8 +61,10 @@ def perplexity_rises(
     """
     contexts, rises = _contexts(words, orders, histories), []
     for order, context in enumerate(contexts, 1):
+        # The n-grams of an order are judged as if there were no longer ones.
         losses = _losses(words, orders[: order + 1])
         rises.append(np.expm1(np.exp(context[orders[order].prefix]) * losses))
+    # A longer n-gram needs the one that it begins with, which is therefore worth as much; from the longest ones down.
     for own, longer, grams in zip(rises[-2::-1], rises[:0:-1], orders[:1:-1], strict=True):
         np.maximum.at(own, grams.prefix, longer)
     return rises
@@ -75,6 +79,7 @@ def _contexts(words: Sequence[str], orders: Sequence[NGramOrder], histories: NGr
     states, total = np.full(1, ROOT), np.zeros(1)
     for grams in orders[:-1]:
         log_probs, following = advance_all(model, states[grams.prefix], numbers[grams.word])
+        # <s> is never predicted, but there are as many of them as ends of sentences.
         if not result and {BEGIN, END} <= set(words):
             log_probs[words.index(BEGIN)] = log_probs[words.index(END)]
         total, states = total[grams.prefix] + log_probs, following
@@ -89,6 +94,7 @@ def _losses(words: Sequence[str], orders: Sequence[NGramOrder]) -> np.ndarray:
     own, own_shorter = np.exp(grams.log_prob), np.exp(shorter)
     rest = np.maximum(left(grams.prefix, own, contexts), LITTLE)[grams.prefix]
     rest_shorter = np.maximum(left(grams.prefix, own_shorter, contexts), LITTLE)[grams.prefix]
+    # The back-off weight of the context with the n-gram and without it, and the relative entropy between the two.
     before, after = np.log(rest / rest_shorter), np.log((rest + own) / (rest_shorter + own_shorter))
     losses: np.ndarray = own * (grams.log_prob - shorter - after) + rest * (before - after)
     return np.maximum(losses, 0.0)
