@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ds2.ctc.crf import _log_partition_on_cpu, _Paths, ctc_crf_loss, log_partition
+from ds2.ctc.label_paths import NEVER, _log_weight, log_weight_of_labels
 from ds2.ctc.trigram import Trigram
 
 OUTPUTS = 4
@@ -136,6 +137,29 @@ def test_biphones_of_zero_are_no_biphones() -> None:
     plain = ctc_crf_loss(logits, targets, *lengths, TRIGRAM, 0.1)
     none = torch.zeros(2, 30, OUTPUTS - 1, OUTPUTS - 1)
     torch.testing.assert_close(ctc_crf_loss(logits, targets, *lengths, TRIGRAM, 0.1, none), plain, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 30.0])
+def test_paths_of_labels_by_kernels_and_by_operators_agree(sharpness: float) -> None:
+    """With labels that come twice, as many labels as fit and more, and none; sharp scores leave float32's range."""
+    generator = torch.Generator().manual_seed(6)
+    scores = (sharpness * torch.randn(6, 40, OUTPUTS, OUTPUTS, generator=generator)).requires_grad_()
+    targets = torch.randint(1, OUTPUTS, (6, 40), generator=generator)
+    targets[3, :20] = torch.tensor([1, 2] * 10)
+    lengths, sizes = torch.tensor([40, 40, 17, 20, 5, 1]), torch.tensor([12, 0, 9, 20, 6, 1])
+    found = log_weight_of_labels(scores, targets, lengths, sizes)
+    before = torch.nn.functional.pad(targets, (1, 0))[:, :-1]
+    pairs = (before * OUTPUTS + targets).unsqueeze(1).expand(-1, 40, -1)
+    again = torch.nn.functional.pad(targets[:, 1:] == targets[:, :-1], (1, 0), value=True)
+    emitted, silent = scores.flatten(2).gather(2, pairs).double(), scores[..., 0, 0].double()
+    exact = _log_weight(emitted, silent, again, lengths, sizes)
+    assert found[4] == torch.tensor(NEVER)
+    torch.testing.assert_close(found, exact.float(), rtol=1e-6, atol=1e-5)
+    weights = torch.tensor([1.0, 2.0, 3.0, 4.0, 0.0, 5.0])  # NEVER has no gradient
+    assert not torch.autograd.grad(found[4], scores, retain_graph=True)[0].any()
+    [gradient] = torch.autograd.grad((found * weights).sum(), scores)
+    [expected] = torch.autograd.grad((exact * weights).sum(), scores)
+    torch.testing.assert_close(gradient, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_labels_that_do_not_fit_and_no_labels_cost_nothing() -> None:
