@@ -1,13 +1,15 @@
 """Recordings by libsndfile: WAV, FLAC, MP3, OGG Vorbis, Opus and many more."""
 
 import contextlib
+import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import soundfile
 
+from ds2.audio.c_messages import no_c_messages
 from ds2.audio.cut_off import remedy
 from ds2.audio.mixdown import mixdown
 from ds2.audio.mp3 import counts_frames, first_frame
@@ -92,8 +94,23 @@ class LibsndfileReader:
 
 
 class _SoundFile(soundfile.SoundFile):
-    """soundfile seeks after each read to where it is already. In an MP3 that loses what the next frames take from those
-    before them, and they would be damaged."""
+    """A file whose decoders print nothing; what is damaged is an error here.
+
+    soundfile seeks after each read to where it is already. In an MP3 that loses what the next frames take from those
+    before them, and they would be damaged.
+    """
+
+    def __init__(self, source: bytes | IO[bytes]):
+        with no_c_messages():
+            super().__init__(source)
+
+    def read(self, *arguments: Any, **options: Any) -> Any:
+        with no_c_messages():
+            return super().read(*arguments, **options)
+
+    def seek(self, frames: int, whence: int = io.SEEK_SET) -> int:
+        with no_c_messages():
+            return int(super().seek(frames, whence))
 
     def seekable(self) -> bool:
         return self.format != "MP3" and bool(super().seekable())

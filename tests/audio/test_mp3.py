@@ -1,12 +1,17 @@
 """MP3: what its first frame promises."""
 
+import ctypes
 import io
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
+from ds2.audio.c_messages import no_c_messages
 from ds2.audio.files import InMemory, read_audio_array
 from ds2.audio.mp3 import first_frame, promised_bytes
 from ds2.utils.errors import InputError
@@ -37,6 +42,27 @@ def test_cut_off_file_is_one_line_that_names_it(mp3: bytes, tmp_path: Path, capf
         with pytest.raises(InputError, match=rf"talk\.mp3: cut off, {len(mp3) // 2:,} of {len(mp3):,} bytes are here"):
             read_audio_array(source)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("bad", [bytes(3000), b"\xff" * 3000, b""])
+def test_damaged_file_prints_no_lines_of_its_decoder(mp3: bytes, bad: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+    """Several are read at once by threads; what Python prints meanwhile is shown."""
+    damaged = InMemory(mp3[:5000] + bad + mp3[8000:] + bytes(3000 - len(bad)), "talk.mp3")
+
+    def read(_: int) -> str:
+        with pytest.raises(InputError) as caught:
+            read_audio_array(damaged)
+        return str(caught.value)
+
+    with ThreadPoolExecutor(2) as pool:
+        messages = set(pool.map(read, range(4)))
+    assert all(message.startswith("talk.mp3: cut off or damaged, ") for message in messages)
+    assert capfd.readouterr() == ("", "")
+    with no_c_messages():
+        print("ours", file=sys.stderr)
+        os.write(2, b"and the system's\n")
+    ctypes.CDLL(None).perror(b"later")
+    assert capfd.readouterr().err.startswith("ours\nand the system's\nlater: ")
 
 
 @pytest.mark.parametrize(("before", "after"), [(b"", b""), (TAG, b""), (b"", OLD_TAG), (TAG, OLD_TAG)])
