@@ -1,8 +1,5 @@
 """The worst utterances of an evaluation in one HTML file, with their sound, without other files or a network."""
 
-import base64
-import html
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +10,7 @@ from ds2.metrics import Edit, align_texts, word_errors
 from ds2.recognition.evaluate import Evaluation
 from ds2.utils.errors import InputError
 from ds2.utils.files import write_text
+from ds2.utils.pages import as_html, filled, player
 
 WORST = 50  # utterances on the page
 RATE = 16000  # Hz, of the sound
@@ -32,48 +30,41 @@ def write_error_page(path: Path, title: str, result: Evaluation, others: Mapping
     )
     summary = f"WER {result.words.rate:.2%}. {len(wrong)} of {len(order)} utterances hold errors"
     parts = {
-        "TITLE": _text(title),
+        "TITLE": as_html(title),
         "SUMMARY": summary + (f"; the worst {WORST} are here." if len(wrong) > WORST else "."),
         "UTTERANCES": "".join(cards),
     }
-    page = TEMPLATE.read_text(encoding="utf-8")
-    write_text(path, re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page))
-
-
-def _text(value: object) -> str:
-    """A value as HTML; whatever comes from a manifest, a model or a file's name goes through here."""
-    return html.escape(str(value))
+    write_text(path, filled(TEMPLATE.read_text(encoding="utf-8"), parts))
 
 
 def _card(utterance: Utterance, hypotheses: Mapping[str, str]) -> str:
     facts = [utterance.place, f"{utterance.duration:.1f} s", *([utterance.speaker] if utterance.speaker else [])]
-    spans = "".join(f"<span>{_text(fact)}</span>" for fact in facts)
+    spans = "".join(f"<span>{as_html(fact)}</span>" for fact in facts)
     texts = "".join(_comparison(name, utterance.text, hypothesis) for name, hypothesis in hypotheses.items())
-    return f"<article><h2>{_text(utterance.span.path.name)}{spans}</h2>{_player(utterance)}{texts}</article>"
+    return f"<article><h2>{as_html(utterance.span.path.name)}{spans}</h2>{_sound(utterance)}{texts}</article>"
 
 
-def _player(utterance: Utterance) -> str:
+def _sound(utterance: Utterance) -> str:
     """The sound in the page itself, in one channel; of a long utterance its beginning."""
     try:
         longest = min(utterance.duration, MOST_SECONDS)
         samples, _ = read_audio_array(utterance.audio_path, RATE, utterance.offset or 0.0, longest)
     except InputError as error:
-        return f"<p>{_text(error)}</p>"
-    sound = base64.b64encode(flac_bytes(samples, RATE)).decode()
-    return f'<audio controls src="data:audio/flac;base64,{sound}"></audio>'
+        return f"<p>{as_html(error)}</p>"
+    return player("audio/flac", flac_bytes(samples, RATE))
 
 
 def _comparison(name: str, reference: str, hypothesis: str) -> str:
     counts = word_errors(reference, hypothesis)
     title = f"{name}: {counts.errors} errors in {counts.reference_length} words"
     words = "".join(_columns(align_texts(reference.split(), hypothesis.split())))
-    return f'<h3>{_text(title)}</h3><p class="words">{words}</p>'
+    return f'<h3>{as_html(title)}</h3><p class="words">{words}</p>'
 
 
 def _columns(edits: Sequence[Edit]) -> Iterator[str]:
     """Each word of the reference above that of the hypothesis; a dot where one has none."""
     for edit in edits:
-        above, below = _text(edit.reference or "·"), _text(edit.hypothesis or "·")
+        above, below = as_html(edit.reference or "·"), as_html(edit.hypothesis or "·")
         left_out = f"<del>{above}</del>" if edit.kind == "delete" else above
         if edit.kind == "equal":
             yield f"<span><b>{above}</b><i>{below}</i></span> "

@@ -1,13 +1,12 @@
 """A transcript in a notebook: its text, doubtful words marked, and a player of its recording."""
 
-import base64
 import mimetypes
 from collections.abc import Iterable
-from html import escape
 from pathlib import Path
 
 from ds2.recognition.segments import TranscriptSegment, with_spaces
 from ds2.recognition.words import Word
+from ds2.utils.pages import as_html, player
 
 DOUBTFUL = 0.5  # confidence: words below it are as likely wrong as right
 MOST_BYTES = 5_000_000  # of a recording that becomes part of the notebook
@@ -22,11 +21,11 @@ def transcript_html(segments: Iterable[tuple[int, TranscriptSegment]], path: Pat
 
 def _words(segment: TranscriptSegment) -> str:
     pairs = with_spaces(segment.text, segment.words)
-    return "".join(space + _marked(word) for word, space in pairs if word.shown)
+    return "".join(space + _marked_if_doubtful(word) for word, space in pairs if word.shown)
 
 
-def _marked(word: Word) -> str:
-    text = escape(word.shown)
+def _marked_if_doubtful(word: Word) -> str:
+    text = as_html(word.shown)
     if word.confidence >= DOUBTFUL:
         return text
     return f'<mark title="{word.start:.2f} s, confidence {word.confidence:.2f}">{text}</mark>'
@@ -38,5 +37,4 @@ def _player(path: Path | None) -> str:
     kind = mimetypes.guess_type(path.name)[0] or ""
     if not kind.startswith(("audio/", "video/")):
         return ""
-    data = base64.b64encode(path.read_bytes()).decode()
-    return f'<audio controls src="data:{escape(kind)};base64,{data}"></audio>'
+    return player(kind, path.read_bytes())

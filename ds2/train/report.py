@@ -2,9 +2,7 @@
 
 import base64
 import hashlib
-import html
 import platform
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -30,6 +28,7 @@ from ds2.train.network_drawing import network_drawing
 from ds2.utils.config import dotted_keys
 from ds2.utils.errors import InputError
 from ds2.utils.files import write_text
+from ds2.utils.pages import as_html, filled
 from ds2.utils.version import VERSION
 
 WORST = 15  # utterances in the list of errors
@@ -83,19 +82,14 @@ def _page(run: Path) -> str:
     script = page.partition("<script>")[2].partition("</script>")[0]
     parts = {
         "SCRIPT_HASH": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        "TITLE": _text(run.resolve().name),
+        "TITLE": as_html(run.resolve().name),
         "TILES": "".join(_tiles(history, bundle, config)),
         "LINKS": "".join(f'<a href="#{name}">{title}</a>' for name, title, _ in sections),
         "SECTIONS": "".join(
             f'<section id="{name}"><h2>{title}</h2>{content}</section>' for name, title, content in sections
         ),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page)
-
-
-def _text(value: object) -> str:
-    """A value as HTML; whatever comes from the files of a run goes through here."""
-    return html.escape(str(value))
+    return filled(page, parts)
 
 
 def _tiles(history: Sequence[dict[str, Any]], bundle: Bundle, config: dict[str, Any]) -> Iterator[str]:
@@ -115,7 +109,7 @@ def _tiles(history: Sequence[dict[str, Any]], bundle: Bundle, config: dict[str, 
         paused = [1000 * history[-1].get(f"{kind}_seconds_per_minibatch", 0.0) for kind in ("waiting", "communication")]
         facts["{:.1f} + {:.1f} ms".format(*paused)] = "a rank waits and communicates per minibatch"
     for value, label in facts.items():
-        yield f'<div class="tile"><b>{_text(value)}</b><span>{_text(label)}</span></div>'
+        yield f'<div class="tile"><b>{as_html(value)}</b><span>{as_html(label)}</span></div>'
 
 
 def _alignments(observed: Sequence[dict[str, Any]], bundle: Bundle) -> Iterator[str]:
@@ -128,19 +122,19 @@ def _alignments(observed: Sequence[dict[str, Any]], bundle: Bundle) -> Iterator[
     yield f'<div class="stages"><input type="range" min="0" max="{len(few) - 1}" value="{len(few) - 1}" '
     yield 'aria-label="epoch"><output></output>'
     for look in few:
-        yield f'<div class="stage" data-label="epoch {_text(look["epoch"])}">'
+        yield f'<div class="stage" data-label="epoch {as_html(look["epoch"])}">'
         for (reference, hypothesis), posteriors in zip(look["texts"], look["posteriors"], strict=True):
-            yield f"<p class=hypothesis>{_marked(reference, hypothesis)}</p>"
+            yield f"<p class=hypothesis>{_marked_edits(reference, hypothesis)}</p>"
             yield plots.alignment_chart(posteriors, bundle.tokens, model.frame_seconds)
         yield "</div>"
     yield "</div>"
 
 
-def _marked(reference: str, hypothesis: str) -> str:
+def _marked_edits(reference: str, hypothesis: str) -> str:
     """The words of the hypothesis as HTML: wrong words inserted, those of the reference deleted."""
     words = []
     for edit in align_texts(reference.split(), hypothesis.split()):
-        right, found = _text(edit.reference or ""), _text(edit.hypothesis or "")
+        right, found = as_html(edit.reference or ""), as_html(edit.hypothesis or "")
         words.append(
             {
                 "equal": found,
@@ -157,15 +151,15 @@ def _error_listing(config: dict[str, Any], bundle: Bundle) -> Iterator[str]:
     try:
         decoded = list(_recognized_texts(bundle, read_manifest(config["data"]["dev"])))
     except InputError as error:
-        yield f"<p>{_text(error)}</p>"
+        yield f"<p>{as_html(error)}</p>"
         return
     counted = [(word_errors(utterance.text, text), utterance, text) for utterance, text in decoded]
     wrong = sorted((row for row in counted if row[0].errors), key=lambda row: -row[0].errors)
     yield f"<p>{len(decoded) - len(wrong)} of {len(decoded)} dev utterances are without errors. Wrong words are red, "
     yield "words of the reference are struck through.</p><table><tr><th>errors<th>utterance<th>file</tr>"
     for errors, utterance, text in wrong[:WORST]:
-        yield f"<tr><td>{errors.errors} of {errors.reference_length}<td>{_marked(utterance.text, text)}"
-        yield f"<td class=file>{_text(utterance.audio_path.name)}</tr>"
+        yield f"<tr><td>{errors.errors} of {errors.reference_length}<td>{_marked_edits(utterance.text, text)}"
+        yield f"<td class=file>{as_html(utterance.audio_path.name)}</tr>"
     yield "</table>"
 
 
@@ -216,7 +210,7 @@ def _data(config: dict[str, Any]) -> Iterator[str]:
         try:
             utterances = [utterance for path in paths for utterance in read_manifest(path)]
         except InputError as error:
-            yield f"<h3>{name}</h3><p>{_text(error)}</p>"
+            yield f"<h3>{name}</h3><p>{as_html(error)}</p>"
             continue
         facts = summary(utterances)
         durations = (facts.shortest, facts.median, facts.longest)
@@ -238,7 +232,7 @@ def _data(config: dict[str, Any]) -> Iterator[str]:
 def _configuration(config: dict[str, Any]) -> str:
     sections = {name: value for name, value in config.items() if isinstance(value, dict)}
     blocks = [("run", {name: value for name, value in config.items() if name not in sections}), *sections.items()]
-    cards = (f"<div class=card><h3>{_text(name)}</h3>{_pairs(dotted_keys(values))}</div>" for name, values in blocks)
+    cards = (f"<div class=card><h3>{as_html(name)}</h3>{_pairs(dotted_keys(values))}</div>" for name, values in blocks)
     return f"<div class=cards>{''.join(cards)}</div>"
 
 
@@ -255,5 +249,5 @@ def _environment(saved: dict[str, Any]) -> dict[str, Any]:
 
 def _pairs(values: dict[str, Any]) -> str:
     texts = {key: f"{value:g}" if isinstance(value, float) else value for key, value in values.items()}
-    rows = (f"<tr><th>{_text(key)}<td>{_text(text)}</tr>" for key, text in texts.items())
+    rows = (f"<tr><th>{as_html(key)}<td>{as_html(text)}</tr>" for key, text in texts.items())
     return f"<table class=pairs>{''.join(rows)}</table>"
