@@ -12,6 +12,7 @@ import numpy as np
 
 from ds2.decoder.hypothesis import Hypothesis
 from ds2.lm.ngram import NGram
+from ds2.recognition.confidence import logistic
 from ds2.recognition.evidence import FEATURES, Found, word_evidence
 from ds2.recognition.segments import TranscriptSegment, group_words
 from ds2.recognition.transcript import Transcript, with_confidences
@@ -48,8 +49,7 @@ class Calibration:
 
     def __call__(self, evidence: np.ndarray) -> np.ndarray:
         """(W, WEIGHTS) -> (W,) probabilities that the words are right."""
-        probabilities: np.ndarray = _sigmoid(evidence @ np.array(self.weights) + self.bias)
-        return probabilities
+        return logistic(evidence @ np.array(self.weights) + self.bias)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def fit(evidence: np.ndarray, right: np.ndarray) -> Calibration:
     ridge = np.append(np.full(evidence.shape[1], RIDGE), 1e-6)
     weights = np.zeros(inputs.shape[1])
     for _ in range(ITERATIONS):
-        found = _sigmoid(inputs @ weights)
+        found = logistic(inputs @ weights)
         slope = inputs.T @ (found - right) + ridge * weights
         curvature = (inputs * (found * (1 - found))[:, None]).T @ inputs + np.diag(ridge)
         weights -= np.linalg.solve(curvature, slope)
@@ -145,8 +145,3 @@ def area_under_roc(confidences: Sequence[float], right: Sequence[bool]) -> float
         return math.nan
     below = np.searchsorted(misses, hits, "left") + np.searchsorted(misses, hits, "right")
     return float(below.sum() / (2 * len(hits) * len(misses)))
-
-
-def _sigmoid(odds: np.ndarray) -> np.ndarray:
-    scaled: np.ndarray = 0.5 * (1 + np.tanh(odds / 2))
-    return scaled

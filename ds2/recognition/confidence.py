@@ -25,8 +25,12 @@ def geometric_mean(probabilities: Sequence[float]) -> float:
 
 def said_probabilities(spelling: np.ndarray, tokens: Sequence[int]) -> np.ndarray:
     """(W,) `spelling_scores` and numbers of tokens of aligned words -> (W,) probabilities that they are said there."""
-    odds = SAID + SAID_SPELLING * spelling + SAID_TOKENS * np.log(tokens)
-    probabilities: np.ndarray = 0.5 * (1 + np.tanh(odds / 2))
+    return logistic(SAID + SAID_SPELLING * spelling + SAID_TOKENS * np.log(tokens))
+
+
+def logistic(log_odds: np.ndarray) -> np.ndarray:
+    """Log-odds -> probabilities."""
+    probabilities: np.ndarray = 0.5 * (1 + np.tanh(log_odds / 2))
     return probabilities
 
 

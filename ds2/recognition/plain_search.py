@@ -1,7 +1,6 @@
 """The search of a bundle without hot words: what they have hidden is heard by it."""
 
 import functools
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,6 @@ from ds2.decoder import Hypothesis
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.recognition.transcript import Transcript
-from ds2.recognition.words import Word
 
 
 class PlainSearch:
@@ -34,10 +32,8 @@ class PlainSearch:
 
 def with_hidden_words(heard: Transcript, plain: Transcript) -> Transcript:
     """The transcript of a segment, and words of its `plain` one where it has none."""
-    hidden = (word for word in plain.words if not _overlaps(word, heard.words))
+    hidden = (
+        word for word in plain.words if not any(it.start < word.end and word.start < it.end for it in heard.words)
+    )
     words = tuple(sorted((*heard.words, *hidden), key=lambda word: word.start))
     return replace(heard, text=" ".join(word.text for word in words), words=words)
-
-
-def _overlaps(word: Word, others: Sequence[Word]) -> bool:
-    return any(other.start < word.end and word.start < other.end for other in others)
