@@ -51,12 +51,12 @@ def _overlap_add(source: np.ndarray, size: int, hop: int, search: int, factor: f
 @njit(nogil=True, fastmath=True)
 def _most_alike(source: np.ndarray, model: int, centre: int, search: int, hop: int) -> int:
     """The place around `centre` where a window is most like the one at `model`."""
-    best = _best(source, model, max(0, centre - search), centre + search + 1, COARSE, hop)
-    return _best(source, model, max(0, best - COARSE + 1), min(best + COARSE, len(source) - 2 * hop), 1, hop)
+    best = _best_place(source, model, max(0, centre - search), centre + search + 1, COARSE, hop)
+    return _best_place(source, model, max(0, best - COARSE + 1), min(best + COARSE, len(source) - 2 * hop), 1, hop)
 
 
 @njit(nogil=True, fastmath=True)
-def _best(source: np.ndarray, model: int, first: int, last: int, step: int, hop: int) -> int:
+def _best_place(source: np.ndarray, model: int, first: int, last: int, step: int, hop: int) -> int:
     best, highest = first, np.float32(-np.inf)
     for place in range(first, last, step):
         product, energy = np.float32(0), np.float32(1e-6)

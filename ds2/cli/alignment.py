@@ -75,10 +75,10 @@ def align_command(
     draw: Draw = partial(_pictures, recognizer, folder=folder) if PICTURE in formats else lambda aligned: []
     with Progress("aligning", round(total_seconds(recordings)), "s of audio") as progress:
         results = align_all(recognizer, pairs, folder, skip, language, progress.step)
-        return _show(results, folder, draw, len(pairs) > 1)
+        return _show_alignments(results, folder, draw, len(pairs) > 1)
 
 
-def _show(results: "Results", folder: "OutputFolder", draw: "Draw", several: bool) -> int:
+def _show_alignments(results: "Results", folder: "OutputFolder", draw: "Draw", several: bool) -> int:
     """Prints the files of each recording, its doubtful words, and what failed; the exit code."""
     from ds2.data.utterance import RecordingSpan
     from ds2.utils.errors import printable

@@ -91,7 +91,7 @@ def transcribe_command(
             results = _standard_input(recognizer, recordings[0], folder)
         else:
             results = transcribe_all(recognizer, recordings, folder, on_audio, separate)
-        done, failed = _show(results, formats if folder is None else (), len(recordings) > 1, messages.verbose)
+        done, failed = _show_texts(results, formats if folder is None else (), len(recordings) > 1, messages.verbose)
     if not messages.quiet and (line := unread(files)):
         print(f"ds2: {line}", file=sys.stderr)
     return _exit_code(done, failed, len(recordings))
@@ -183,7 +183,7 @@ def _standard_input(recognizer: "Recognizer", recording: "RecordingSpan", folder
     yield recording, transcript
 
 
-def _show(results: "Results", formats: Sequence[str], several: bool, verbose: bool) -> tuple[int, int]:
+def _show_texts(results: "Results", formats: Sequence[str], several: bool, verbose: bool) -> tuple[int, int]:
     """Prints transcripts in these formats, and what failed; how many were done, and how many failed."""
     from ds2.recognition.formats import FORMATS
 

@@ -129,7 +129,7 @@ def filter_segments(
         classifier = Classifier.fit(_inputs(examples), bad, config.ridge)
         odds, example_odds = classifier(_inputs(scored)), cross_validated(_inputs(examples), bad, config)
     fractions, wers = kept_against_wer(example_odds, errors, lengths)
-    threshold = _threshold(odds, example_odds, None if checked is None else wers, config)
+    threshold = _odds_threshold(odds, example_odds, None if checked is None else wers, config)
     judged = [_judge(each, value, value <= threshold) for each, value in zip(scored, odds.tolist(), strict=True)]
     kept = [utterance for utterance in judged if utterance.extra["kept"]]
     points, area = roc(example_odds, bad) if checked is not None else ([], None)
@@ -232,7 +232,7 @@ def thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return [points[round(index * step)] for index in range(CURVE_POINTS)]
 
 
-def _threshold(everything: Tensor, odds: Tensor, wers: Tensor | None, config: FilterConfig) -> float:
+def _odds_threshold(everything: Tensor, odds: Tensor, wers: Tensor | None, config: FilterConfig) -> float:
     if config.keep is not None:
         ordered = everything.sort().values
         return float(ordered[max(0, round(config.keep * len(ordered)) - 1)])

@@ -64,7 +64,7 @@ def fetch_known(file: KnownFile, path: Path) -> bool:
     try:
         if file.is_at(path):
             return False
-        with _locked(partial) as sink:
+        with _appending(partial) as sink:
             if file.is_at(path):
                 partial.unlink()
                 return False
@@ -81,7 +81,7 @@ def fetch_known(file: KnownFile, path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(partial: Path) -> Iterator[IO[bytes]]:
+def _appending(partial: Path) -> Iterator[IO[bytes]]:
     """A file to append to, held by one process at a time."""
     while True:
         with partial.open("ab") as sink:

@@ -49,7 +49,7 @@ def keep_arcs(number, place, beam, scratch):  # type: ignore[no-untyped-def]
             fade = score + entry.fade + _faded(loser, scratch)
             found = _collect_arcs(entry.arcs, fade, more, own, found, beam, scratch)
         loser = scratch.losers[loser]
-    later.arcs, later.fade = _store(found, beam, scratch), 0.0
+    later.arcs, later.fade = _store_arcs(found, beam, scratch), 0.0
 
 
 @inlined
@@ -141,7 +141,7 @@ def _collect(node, run, arcs, fade, score, gains, own, found, scratch):  # type:
 
 
 @inlined
-def _store(found, beam, scratch):  # type: ignore[no-untyped-def]
+def _store_arcs(found, beam, scratch):  # type: ignore[no-untyped-def]
     """Appends the arcs as a list; returns the first. None is better than the winner, whose history is the best one."""
     first = beam.counters[0].arcs
     for place in range(found):

@@ -57,7 +57,7 @@ def with_guesses(pronunciations: Pronunciations, words: Iterable[str]) -> Pronun
     if not lacking:
         return pronunciations
     spoken = pronunciations.to_dict()
-    guessed = guess_pronunciations(sorted(lacking), {word: spoken[word] for word in _neighbours(lacking, spoken)})
+    guessed = guess_pronunciations(sorted(lacking), {word: spoken[word] for word in _similar_words(lacking, spoken)})
     more = Pronunciations.of({word: [phones] for word, phones in guessed.items() if phones})
     numbers = more.pronounced + len(pronunciations.words)
     return Pronunciations(
@@ -67,7 +67,7 @@ def with_guesses(pronunciations: Pronunciations, words: Iterable[str]) -> Pronun
     )
 
 
-def _neighbours(words: Iterable[str], known: Iterable[str]) -> list[str]:
+def _similar_words(words: Iterable[str], known: Iterable[str]) -> list[str]:
     """OTHERS of the known words, and NEIGHBOURS for each three letters in a row of one of `words`; MOST in all."""
     threes = {f"#{word}#"[start : start + 3] for word in words for start in range(len(word))}
     seen: Counter[str] = Counter()
@@ -104,7 +104,9 @@ def _align(pairs: Sequence[tuple[str, Phones]], phones: int) -> list[list[int]]:
         for word, said in zip(words, spoken, strict=True):
             _expect(word, said, phones, chances, counts)
         chances = counts / counts.sum(1, keepdims=True)
-    return [_best(word, said, phones, np.log(chances)).tolist() for word, said in zip(words, spoken, strict=True)]
+    return [
+        _best_division(word, said, phones, np.log(chances)).tolist() for word, said in zip(words, spoken, strict=True)
+    ]
 
 
 def _phones_of(chunk: int, phones: int) -> tuple[int, ...]:
@@ -152,7 +154,7 @@ def _expect(letters, spoken, phones, chances, counts):  # type: ignore[no-untype
 
 
 @njit()
-def _best(letters, spoken, phones, scores):  # type: ignore[no-untyped-def]
+def _best_division(letters, spoken, phones, scores):  # type: ignore[no-untyped-def]
     """(n,) chunks of the best division, (0,) if there is none."""
     n, m = len(letters), len(spoken)
     best, sizes = np.full((n + 1, m + 1), -math.inf), np.zeros((n + 1, m + 1), np.int64)

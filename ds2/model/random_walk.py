@@ -28,15 +28,15 @@ class RandomWalk(nn.Module):
     def affinities(self, features: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, D), (B,) -> (B, T, 2R + 1) weights of the frames t - R .. t + R, summing to 1 over the valid ones."""
         low = self.project(features)
-        scores = (_neighbours(low, self.radius) - low.unsqueeze(2)).abs() @ self.distance + self.offset
-        valid = _neighbours(valid_mask(lengths, low.shape[1]).unsqueeze(2), self.radius).squeeze(3)
+        scores = (_frames_around(low, self.radius) - low.unsqueeze(2)).abs() @ self.distance + self.offset
+        valid = _frames_around(valid_mask(lengths, low.shape[1]).unsqueeze(2), self.radius).squeeze(3)
         valid = valid | (torch.arange(2 * self.radius + 1, device=low.device) == self.radius)  # itself, in padding too
         return scores.masked_fill(~valid, -torch.inf).softmax(2)
 
     def forward(self, logits: Tensor, affinities: Tensor) -> Tensor:
         """(B, T, V), (B, T, 2R + 1) -> (B, T, V) log of the diffused posteriors."""
         posteriors = logits.float().softmax(2)
-        diffused = torch.einsum("btr,btrv->btv", affinities.float(), _neighbours(posteriors, self.radius))
+        diffused = torch.einsum("btr,btrv->btv", affinities.float(), _frames_around(posteriors, self.radius))
         return diffused.clamp(min=torch.finfo(torch.float32).tiny).log()
 
 
@@ -51,11 +51,11 @@ def affinity_loss(affinities: Tensor, labels: Tensor, lengths: Tensor) -> Tensor
     radius = affinities.shape[2] // 2
     valid = valid_mask(lengths, labels.shape[1])
     numbered = torch.where(valid, labels, -1)
-    same = _neighbours(numbered.unsqueeze(2) + 1, radius).squeeze(3) == (numbered + 1).unsqueeze(2)
+    same = _frames_around(numbered.unsqueeze(2) + 1, radius).squeeze(3) == (numbered + 1).unsqueeze(2)
     mass = (affinities * same).sum(2).clamp(min=1e-6)
     return -(mass.log() * valid).sum(1) / lengths.clamp(min=1)
 
 
-def _neighbours(x: Tensor, radius: int) -> Tensor:
+def _frames_around(x: Tensor, radius: int) -> Tensor:
     """(B, T, D) -> (B, T, 2R + 1, D): of each frame those from `radius` before to `radius` after, 0 beyond the ends."""
     return nn.functional.pad(x, (0, 0, radius, radius)).unfold(1, 2 * radius + 1, 1).transpose(2, 3)

@@ -66,7 +66,7 @@ def _pause(level: np.ndarray, before: Span, after: Span, loudness: tuple[float, 
     last peak of the other, of which each keeps one level.
     """
     first, last = before[0] + 1, after[1] - 1
-    threshold = _threshold(level, before[1], after[0], min(loudness))
+    threshold = _quiet_level(level, before[1], after[0], min(loudness))
     quiet = level[first:last] <= threshold
     # each level is that of 20 ms: the last one of a run ends a level later
     runs = [(first + start, min(first + end + 1, last)) for start, end in _runs(quiet)]
@@ -89,7 +89,7 @@ def _with_hidden(level: np.ndarray, pause: Span, threshold: float, loudness: tup
     return pause[0] + end, pause[1] - start
 
 
-def _threshold(level: np.ndarray, start: int, end: int, loudness: float) -> float:
+def _quiet_level(level: np.ndarray, start: int, end: int, loudness: float) -> float:
     """The level (dB) up to which it is quiet around a gap between words of this loudness."""
     around = level[max(0, start - NOISE_AROUND) : end + NOISE_AROUND]
     noise = float(np.percentile(around[around > min(DIGITAL_SILENCE, around.max() - 1)], NOISE_PERCENTILE))

@@ -171,7 +171,7 @@ def make_beam_decoder(
     if " " not in tokenizer.index:
         raise InputError("the model's tokens lack the space, which a search for words needs; train it again")
     [space] = tokenizer.encode(" ")
-    lexicon = _hot(Lexicon(map(tokenizer.encode, words), space), tokenizer, boosts)
+    lexicon = _with_hot_words(Lexicon(map(tokenizer.encode, words), space), tokenizer, boosts)
     config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES if lm is not None else config.nbest)
     numbers = np.array([lm.index.get(word, 0) for word in words], np.int32) if lm is not None else None
     return BeamDecoder(config, lexicon, lm, numbers)
@@ -189,10 +189,10 @@ def with_hot(
     boosts = {text: nats for text, nats in boosts.items() if spelt.issuperset(text.split())}
     if space.lexicon is None:  # it searches letters, or tokens of a language model, which are no words
         return make_beam_decoder(tokenizer, space.config, None, None, boosts) if space.lm is None else beam
-    return BeamDecoder(*space._replace(lexicon=_hot(space.lexicon, tokenizer, boosts)))
+    return BeamDecoder(*space._replace(lexicon=_with_hot_words(space.lexicon, tokenizer, boosts)))
 
 
-def _hot(lexicon: Lexicon, tokenizer: Tokenizer, boosts: Mapping[str, float]) -> Lexicon:
+def _with_hot_words(lexicon: Lexicon, tokenizer: Tokenizer, boosts: Mapping[str, float]) -> Lexicon:
     """The lexicon with nats for words, and for each word of phrases."""
     numbers = {word: lexicon.number(tokenizer.encode(word)) for word in words_of({**lexicon.phrases, **boosts})}
     return lexicon.with_hot(boosts, {word: [number] for word, number in numbers.items() if number != NO_WORD})

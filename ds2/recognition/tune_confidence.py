@@ -145,10 +145,10 @@ def _unheard(speech: Sequence[Sequence[Heard]], silence: Sequence[Heard]) -> lis
         fits = [_fitted([*itertools.chain(*(half[other] for half in halves)), *silence]) for other in (1, 0)]
     except InputError:
         return [None] * len(speech)
-    return [_figures([judge(heard, fits[one]) for one in (0, 1) for heard in half[one]]) for half in halves]
+    return [_calibration_figures([judge(heard, fits[one]) for one in (0, 1) for heard in half[one]]) for half in halves]
 
 
-def _figures(every: Sequence[Heard]) -> tuple[float, float]:
+def _calibration_figures(every: Sequence[Heard]) -> tuple[float, float]:
     confidences = [word.confidence for heard in every for word in heard.transcript.words]
     right = _right(every)
     return calibration_error(confidences, right), area_under_roc(confidences, right)

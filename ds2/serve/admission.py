@@ -120,7 +120,7 @@ class Admission:
         """
         if not self.config.api_keys:
             return
-        key, address = _client_key(connection), _address(connection)
+        key, address = _client_key(connection), _client_address(connection)
         valid = [place for place, valid in enumerate(self.config.api_keys) if _same(key, valid)]
         known = valid and (address, valid[0]) in self.known
         if not known and self.wrong_keys.tokens(address) < 1:
@@ -143,7 +143,7 @@ class Admission:
 
     def _client(self, connection: HTTPConnection) -> str:
         """The client's key; where none is checked, its address."""
-        return _client_key(connection).decode("latin-1") if self.config.api_keys else _address(connection)
+        return _client_key(connection).decode("latin-1") if self.config.api_keys else _client_address(connection)
 
     def _is_allowed(self, host: str) -> bool:
         """A page whose name was bound to our address (DNS rebinding) has its own name here, never an address."""
@@ -168,7 +168,7 @@ class Admission:
         raise Refused(403, "origin", reason)
 
 
-def _address(connection: HTTPConnection) -> str:
+def _client_address(connection: HTTPConnection) -> str:
     """The client's address; of version 6 the network, because one client has all addresses in it."""
     host = connection.client.host if connection.client else ""
     with contextlib.suppress(ValueError):

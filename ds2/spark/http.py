@@ -44,13 +44,13 @@ def transcribe_by_server(settings: Settings, row: Row) -> Row | InputError:
     source = recording(row)
     try:
         data = source.data if isinstance(source, InMemory) else source.path.read_bytes()
-        return _transcript(json.loads(_answer(settings, str(source), data)))
+        return _transcript(json.loads(_server_answer(settings, str(source), data)))
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = getattr(error, "reason", None) or error
         return InputError(f"{row['path'] or 'recording'}: {settings['url']} gave no transcript: {reason!s:.200}")
 
 
-def _answer(settings: Settings, name: str, data: bytes) -> bytes:
+def _server_answer(settings: Settings, name: str, data: bytes) -> bytes:
     """The body of the server's answer; a server that is busy is asked again.
 
     Raises:

@@ -35,7 +35,7 @@ def average(paths: Sequence[str | Path]) -> Bundle:
                 raise InputError(
                     f"{path}: its {key} is not that of {paths[0]}; only models of one configuration can be averaged"
                 )
-        _check_shapes(path, bundle, first)
+        _check_same_shapes(path, bundle, first)
     weights = {
         name: torch.stack([bundle.weights[name].double() for bundle in bundles]).mean(0).to(tensor.dtype)
         for name, tensor in first.weights.items()
@@ -44,7 +44,7 @@ def average(paths: Sequence[str | Path]) -> Bundle:
     return replace(first, weights=weights, training={"version": of[0].get("version"), "average_of": of})
 
 
-def _check_shapes(path: str | Path, bundle: Bundle, first: Bundle) -> None:
+def _check_same_shapes(path: str | Path, bundle: Bundle, first: Bundle) -> None:
     """Raises InputError where weights differ in shape, as a BN-LSTM's statistics do after texts of other lengths."""
     for name, tensor in first.weights.items():
         shape = tuple(bundle.weights[name].shape) if name in bundle.weights else None

@@ -33,11 +33,11 @@ def read_metrics(path: Path) -> list[Epoch]:
             record = None
             if number == lines[-1][0]:
                 break
-        if not (isinstance(record, dict) and record.keys() >= FIGURES and _are_numbers(record)):
+        if not (isinstance(record, dict) and record.keys() >= FIGURES and _has_figures(record)):
             raise InputError(f"{path}:{number}: not the figures of an epoch; remove the line")
         history.append(record)
     return history
 
 
-def _are_numbers(record: Epoch) -> bool:
+def _has_figures(record: Epoch) -> bool:
     return all(type(record[name]) in (int, float) for name in (*FIGURES, *({"per"} & record.keys())))

@@ -32,7 +32,7 @@ class LossLog:
         count = state.utterances - self.utterances
         if self.writer is None or state.step - self.step < UPDATES or not count:
             return
-        with _named(self.folder):
+        with _naming_the_log(self.folder):
             self.writer.add_scalar("loss within the epoch", (state.loss_sum - self.loss_sum) / count, state.step)
         self._remember(state)
 
@@ -44,7 +44,7 @@ class LossLog:
 
     def __exit__(self, *_: object) -> None:
         if self.writer is not None:
-            with _named(self.folder):
+            with _naming_the_log(self.folder):
                 self.writer.close()
 
 
@@ -55,7 +55,7 @@ def write_histograms(folder: Path, model: AcousticModel, found: Observation) -> 
     """
     if (writer := _writer(folder)) is None:
         return
-    with _named(folder), writer:
+    with _naming_the_log(folder), writer:
         charts: dict[str, dict[str, Any]] = {}
         for kind in KINDS:
             for name, values in getattr(found, kind).items():
@@ -78,14 +78,14 @@ def write_scalars(folder: Path, epoch: Epoch) -> None:
     """Adds one epoch's figures to the log in `folder`."""
     if (writer := _writer(folder, purge_step=epoch["step"])) is None:
         return
-    with _named(folder), writer:
+    with _naming_the_log(folder), writer:
         for name, value in epoch.items():
             if isinstance(value, float):
                 writer.add_scalar(name, value, epoch["step"])
 
 
 @contextlib.contextmanager
-def _named(folder: Path | None) -> Iterator[None]:
+def _naming_the_log(folder: Path | None) -> Iterator[None]:
     """Names the log where it cannot be written: a thread of TensorBoard writes, and its error names no file."""
     try:
         yield

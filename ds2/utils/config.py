@@ -123,7 +123,7 @@ class _Reader:
             if name not in kinds:
                 within = [f"{part}.{name}" for part, kind in kinds.items() if name in _keys_of(kind)]
                 meant = f"did you mean {prefix}{within[0]}?" if len(within) == 1 else _meant(name, kinds)
-                raise InputError(f"{self.source}: unknown key {_named(key)}; {meant}")
+                raise InputError(f"{self.source}: unknown key {_quoted_key(key)}; {meant}")
             converted[name] = self.value(kinds[name], value, key)
         for field in dataclasses.fields(cls):
             required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
@@ -217,7 +217,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}?" if near else f"choose from {', '.join(sorted(known))}"
 
 
-def _named(key: str) -> str:
+def _quoted_key(key: str) -> str:
     """A key on one short line, in quotation marks where it would not be."""
     return key if key.isprintable() and len(key) <= SHOWN else _shown(key)
 

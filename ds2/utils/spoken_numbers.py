@@ -75,21 +75,21 @@ def english_numbers(text: str) -> str:
     text = CODE.sub(_spelled, text)
     text = DOTTED.sub(lambda match: match[0].replace(".", " point "), text)
     text = FRACTION.sub(_fraction, text)
-    text = SUM.sub(_sum, text)
+    text = SUM.sub(_spoken_money, text)
     text = UNIT.sub(_unit, text)
-    return FIGURES.sub(_figures, text)
+    return FIGURES.sub(_spoken_figures, text)
 
 
 def _symbols(text: str) -> str:
     """R&D, -5, 1 + 1 = 2, bob@example.com: the signs as words."""
     if "@" in text:
-        text = AT.sub(" at ", " ".join(map(_address, text.split(" "))))
+        text = AT.sub(" at ", " ".join(map(_spoken_address, text.split(" "))))
     text = AND.sub(" and ", text)
     text = PLUS_OR_EQUALS.sub(lambda match: " plus " if match[0] == "+" else " equals ", text)
     return MINUS.sub(" minus ", text)
 
 
-def _address(token: str) -> str:
+def _spoken_address(token: str) -> str:
     """bob@example.com. -> bob at example dot com."""
     match = ADDRESS.match(token)
     return match[0].replace("@", " at ").replace(".", " dot ") + token[match.end() :] if match else token
@@ -125,7 +125,7 @@ def _fraction(match: re.Match[str]) -> str:
     return f" {'and ' if match['mixed'] else ''}{top} {part} {'percent' if match['percent'] else ''} "
 
 
-def _sum(match: re.Match[str]) -> str:
+def _spoken_money(match: re.Match[str]) -> str:
     """$3.50 -> three dollars and fifty cents; $1.5m -> one point five million dollars; $.50 -> fifty cents."""
     unit, units, cent, cents = MONEY[match["sign"]]
     whole, point, decimals = match["number"].replace(",", "").partition(".")
@@ -145,7 +145,7 @@ def _unit(match: re.Match[str]) -> str:
     return f"{unit} {DEGREES[match['degrees'].lower()] if match['degrees'] else ''} "
 
 
-def _figures(match: re.Match[str]) -> str:
+def _spoken_figures(match: re.Match[str]) -> str:
     """1,234 -> one thousand, two hundred and thirty-four; 1990s -> nineteen nineties; 5th -> fifth; 5% a share."""
     from num2words import num2words  # which only texts with figures need
 

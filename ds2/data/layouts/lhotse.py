@@ -52,8 +52,8 @@ def _supervision_rows(cut: dict[str, Any], place: str) -> Iterator[Row]:
         yield Row(
             Path(source["source"]),
             str(supervision.get("text") or ""),
-            _text(supervision, "speaker"),
-            _text(supervision, "language"),
+            _text_or_none(supervision, "speaker"),
+            _text_or_none(supervision, "language"),
             None if whole else start,
             None if whole else duration,
             {"id": supervision["id"], **(supervision.get("custom") or {})},
@@ -61,7 +61,7 @@ def _supervision_rows(cut: dict[str, Any], place: str) -> Iterator[Row]:
         )
 
 
-def _text(supervision: dict[str, Any], key: str) -> str | None:
+def _text_or_none(supervision: dict[str, Any], key: str) -> str | None:
     value = supervision.get(key)
     if not isinstance(value, str | None):
         raise TypeError(f"{key} is no text")
