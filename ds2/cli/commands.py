@@ -157,7 +157,10 @@ def parse_command_line(arguments: Sequence[str]) -> Callable[[], int] | None:
         if not end.code:
             return None
         report = errors.getvalue()
-        raise InputError(f"{_missing(report) or _one_line(report)}{_advice(report)}; try ds2 {name} --help") from None
+        extra = _extra_file(report, arguments)
+        message = f"{extra}: more files than ds2 {name} takes; options name others" if extra else ""
+        message = message or f"{_missing(report) or _one_line(report)}{_advice(report)}"
+        raise InputError(f"{message}; try ds2 {name} --help") from None
 
 
 def _command_of(arguments: Sequence[str]) -> tuple[Command | None, list[str]]:
@@ -214,6 +217,13 @@ def _advice(report: str) -> str:
         return f"; did you mean {meant[1]}?"
     unknown = UNRECOGNIZED.match(_one_line(report))
     return "; files come before the options" if unknown and not unknown[1].startswith("-") else ""
+
+
+def _extra_file(report: str, arguments: Sequence[str]) -> str:
+    """The first file beyond those that a command takes, where no option stands before it; or nothing."""
+    unknown = UNRECOGNIZED.match(_one_line(report))
+    files = list(itertools.takewhile(lambda argument: not argument.startswith("-"), arguments))
+    return next((file for file in files if unknown and file == unknown[1].partition(", ")[0]), "")
 
 
 def _missing(report: str) -> str:

@@ -103,6 +103,9 @@ def test_list_of_commands_holds_the_groups(run: Callable[..., Outcome]) -> None:
         ("transcribe a.wav --language de", "--language: de: english knows English (en) only"),
         ("data stats a.jsonl --pictur a.png", "did you mean --picture?; try ds2 data stats"),
         ("serve --device cpu --prot 3", "--prot, 3; did you mean --port?; try ds2 serve"),
+        ("eval a.jsonl b", "b: more files than ds2 eval takes; options name others; try ds2 eval --help"),
+        ("data stats a.jsonl b c.jsonl", "b: more files than ds2 data stats takes; options name others; try ds2 data"),
+        ("eval a.jsonl --by id b", "Unrecognized options: b; files come before the options"),
         ("eval mine.wav", "mine.wav: is a recording; name a manifest"),
         ("lm bogus", "ds2 lm has no such command; try ds2 lm --help"),
         (
