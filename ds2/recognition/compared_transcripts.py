@@ -3,7 +3,7 @@
     theirs.jsonl, .arrow   a manifest: the same audio, their text or pred_text, as NeMo calls it
     theirs.txt, .tsv       lines NAME<TAB>TEXT, as `ds2 transcribe` prints them; lines of one name go together
     theirs.json            {"NAME": "TEXT", ...}
-    theirs/                a folder of transcripts in JSON by `ds2 transcribe`
+    theirs/                a folder of transcripts in JSON by `ds2 transcribe` or `ds2 spark transcribe`
 
 NAME is the file, and :START-END behind it where utterances are spans of one. The folder may be another one: of the path
 only as much is compared as tells the utterances apart.
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from ds2.data.compiled import SUFFIX
-from ds2.data.layouts.transcripts import read_transcript
+from ds2.data.layouts.transcripts import read_transcripts
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import RecordingSpan, Utterance
 from ds2.recognition.evaluate import evaluate
@@ -102,8 +102,9 @@ def _folder_texts(folder: Path) -> Iterator[tuple[str, str]]:
     files = sorted(folder.rglob("*.json"))
     if not files:
         raise InputError(f"{folder}: has no transcripts in the format json of ds2 transcribe")
-    for transcript in map(read_transcript, files):
-        yield transcript.file, transcript.text
+    for transcript in itertools.chain.from_iterable(map(read_transcripts, files)):
+        if not transcript.error:
+            yield transcript.file, transcript.text
 
 
 def _json_texts(path: Path) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,8 @@
-"""A folder of transcripts in JSON by `ds2 transcribe`: with the recordings that they name, a corpus to train on."""
+"""A folder of transcripts in JSON by `ds2 transcribe`: with the recordings that they name, a corpus to train on.
+
+calls/a.json        a transcript by `ds2 transcribe`
+calls/part-*.json   a transcript on each line, by `ds2 spark transcribe` in the format json
+"""
 
 import bisect
 import itertools
@@ -9,7 +13,7 @@ import msgspec
 
 from ds2.data.corpus_rows import Row
 from ds2.utils.errors import InputError
-from ds2.utils.files import read_text
+from ds2.utils.files import numbered_lines, read_text
 
 MARGIN = 0.2  # seconds before and after a segment: sounds begin before the middle of their first letter
 
@@ -31,13 +35,30 @@ class TranscribedWord(msgspec.Struct):
 
 
 class TranscribedFile(msgspec.Struct):
-    """A transcript as it stands in a file."""
+    """A transcript as it stands in a file; `error`: why there is none."""
 
     file: str
     text: str
     duration: float
     segments: list[TranscribedSegment]
     words: list[TranscribedWord]
+    error: str = ""
+
+
+class SparkTranscript(msgspec.Struct):
+    """A transcript within a line of Spark's."""
+
+    text: str
+    duration: float
+    words: list[TranscribedWord]
+
+
+class SparkLine(msgspec.Struct):
+    """A line of `ds2 spark transcribe`; `path` is a URI."""
+
+    path: str
+    transcript: SparkTranscript | None = None
+    error: str = ""
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
@@ -48,31 +69,54 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     """
     for path in sorted(source.rglob("*.json")):
         try:
-            transcript = read_transcript(path)
+            transcripts = read_transcripts(path)
         except InputError as error:
             yield Row(path, "", problem=str(error))
             continue
-        if any(segment.channel for segment in transcript.segments):
-            yield Row(path, "", problem=f"{path}: its channels are separate; divide the recording into files")
-        elif not transcript.segments:
-            yield Row(Path(transcript.file), "", place=str(path))
-        else:
-            yield from _segment_rows(transcript, str(path))
+        for transcript in transcripts:
+            if transcript.error:
+                yield Row(path, "", problem=transcript.error)
+            elif any(segment.channel for segment in transcript.segments):
+                yield Row(path, "", problem=f"{path}: its channels are separate; divide the recording into files")
+            elif not transcript.segments:
+                yield Row(Path(transcript.file), "", place=str(path))
+            else:
+                yield from _segment_rows(transcript, path)
 
 
-def read_transcript(path: Path) -> TranscribedFile:
-    """The transcript in a file.
+def read_transcripts(path: Path) -> list[TranscribedFile]:
+    """The transcript in a file of `ds2 transcribe`; the transcripts in a part of a table of `ds2 spark transcribe`,
+    each as one segment.
 
     Raises:
         InputError: the file holds something else.
     """
+    text = read_text(path)
     try:
-        return msgspec.json.decode(read_text(path), type=TranscribedFile)
+        if path.name.startswith("part-") and '"file"' not in text:
+            return [_of_spark(msgspec.json.decode(line, type=SparkLine)) for _, line in numbered_lines(path)]
+        return [msgspec.json.decode(text, type=TranscribedFile)]
     except (msgspec.MsgspecError, RecursionError) as error:
         raise InputError(f"{path}: not a transcript in JSON by ds2 transcribe ({error!s:.200})") from error
 
 
-def _segment_rows(transcript: TranscribedFile, place: str) -> Iterator[Row]:
+def _of_spark(line: SparkLine) -> TranscribedFile:
+    name = line.path.removeprefix("file:")
+    if (found := line.transcript) is None:
+        return TranscribedFile(name, "", 0.0, [], [], line.error or f"{name}: no transcript")
+    segments = [TranscribedSegment(found.text, 0.0, found.duration)] if found.words else []
+    return TranscribedFile(name, found.text, found.duration, segments, found.words)
+
+
+def _recording(name: str, transcript: Path) -> Path:
+    """The recording of a transcript, which names it as somebody typed it: from the current folder, or else from the
+    nearest folder above the transcript where there is one."""
+    places = (folder / name for folder in (Path(), *transcript.absolute().parents))
+    return next((place for place in places if place.exists()), Path(name))
+
+
+def _segment_rows(transcript: TranscribedFile, path: Path) -> Iterator[Row]:
+    audio, place = _recording(transcript.file, path), str(path)
     segments, begins = transcript.segments, [word.start for word in transcript.words]
     # Half of a pause belongs to each side.
     middles = [(before.end + after.start) / 2 for before, after in itertools.pairwise(segments)]
@@ -80,8 +124,8 @@ def _segment_rows(transcript: TranscribedFile, place: str) -> Iterator[Row]:
         own = transcript.words[bisect.bisect_left(begins, segment.start) : bisect.bisect_left(begins, segment.end)]
         extra = {"confidence": round(sum(word.confidence for word in own) / len(own), 4)} if own else {}
         if len(segments) == 1:
-            yield Row(Path(transcript.file), segment.text, extra=extra, place=place)
+            yield Row(audio, segment.text, extra=extra, place=place)
             continue
         offset = round(max(first, segment.start - MARGIN), 3)
         duration = round(min(last, segment.end + MARGIN) - offset, 3)
-        yield Row(Path(transcript.file), segment.text, offset=offset, duration=duration, extra=extra, place=place)
+        yield Row(audio, segment.text, offset=offset, duration=duration, extra=extra, place=place)

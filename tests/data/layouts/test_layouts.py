@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import tarfile
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from ds2.data.convert import convert
 from ds2.data.layouts import guess_layout, lhotse
 from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.utterance import Utterance
+from ds2.recognition.compared_transcripts import read_other_texts
 from ds2.utils.errors import InputError, ParameterError
 
 
@@ -508,6 +510,43 @@ def test_transcripts_of_ds2_are_a_corpus(tmp_path: Path, digits: list[Utterance]
     said = read_manifest(tmp_path / "said.jsonl")
     assert [(each.audio_path, each.text) for each in said] == [(each.audio_path, each.text) for each in digits]
     assert all(0.5 < each.extra["confidence"] <= 1 for each in said)
+
+
+@pytest.mark.parametrize("elsewhere", [".", "deep/er", "calls"])
+def test_recordings_are_found_from_any_folder(
+    tmp_path: Path, digits: list[Utterance], monkeypatch: pytest.MonkeyPatch, elsewhere: str
+) -> None:
+    """Transcripts name them as they were typed, and are read from another folder, also after all were moved."""
+    (tmp_path / "old" / "calls").mkdir(parents=True)
+    name = Path(shutil.copy(digits[0].audio_path, tmp_path / "old" / "calls")).name
+    monkeypatch.chdir(tmp_path / "old")
+    command = ["transcribe", f"calls/{name}", "--model", "digits", "--format", "json", "--output", "said/json/"]
+    assert main([*command, "--quiet"]) == 0
+    (tmp_path / "old").rename(tmp_path / "new")
+    (tmp_path / "new" / "deep" / "er").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "new" / elsewhere)
+    assert convert(tmp_path / "new" / "said", tmp_path / "m.jsonl", "", "nemo", None) == (1, [])
+    [found] = read_manifest(tmp_path / "m.jsonl")
+    assert found.audio_path.samefile(tmp_path / "new" / "calls" / name)
+
+
+def test_transcripts_of_spark_are_a_corpus(tmp_path: Path, digits: list[Utterance]) -> None:
+    """As ds2 spark transcribe --format json writes them: a line each, its path a URI; a first part may be empty."""
+    folder, path = tmp_path / "out", digits[0].audio_path
+    word = {"text": "one", "start": 0.1, "end": 0.2, "confidence": 0.75}
+    lines: list[dict[str, object]] = [
+        {"path": f"file:{path}", "transcript": {"text": "one", "words": [word], "duration": digits[0].duration}},
+        {"path": f"file:{tmp_path}/b.wav", "transcript": {"text": "", "words": [], "duration": 1.0}},
+        {"path": f"file:{tmp_path}/c.wav", "error": f"file:{tmp_path}/c.wav: empty, no audio received"},
+    ]
+    folder.mkdir()
+    (folder / "part-00000-1f-c000.json").touch()
+    (folder / "part-00001-1f-c000.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    count, skipped = convert(folder, tmp_path / "m.jsonl", "", "nemo", None)
+    [found] = read_manifest(tmp_path / "m.jsonl")
+    assert (found.audio_path, found.text, found.extra) == (path, "one", {"confidence": 0.75})
+    assert (count, skipped[0].endswith(": no text"), skipped[1:]) == (1, True, [lines[2]["error"]])
+    assert read_other_texts(folder, [digits[0]]) == {digits[0].span: "one"}
 
 
 def test_each_segment_of_a_transcript_is_an_utterance(tmp_path: Path, digits: list[Utterance]) -> None:
