@@ -154,12 +154,19 @@ class Tuner:
 
     def _ask(self) -> optuna.Trial | None:
         """The next trial, those that are queued first; None at the end of the search, of a grid when none is queued:
-        machines that begin at the same time may have queued a cell twice."""
-        states = [trial.state for trial in self.study.trials]
-        queued = states.count(optuna.trial.TrialState.WAITING)
-        if len(states) - queued >= self.plan.total if self.plan.method != "grid" else not queued:
+        machines that begin at the same time may have queued a cell twice.
+
+        A trial has its HOST before it is begun: killed in between, this machine would not know it for its own.
+        """
+        trials = self.study.trials
+        queued = [trial for trial in trials if trial.state == optuna.trial.TrialState.WAITING]
+        if len(trials) - len(queued) >= self.plan.total if self.plan.method != "grid" else not queued:
             return None
-        first = states[0] == optuna.trial.TrialState.WAITING
+        first = trials[0].state == optuna.trial.TrialState.WAITING
+        if queued:  # the first of them is asked next
+            self.study._storage.set_trial_user_attr(queued[0]._trial_id, HOST, socket.gethostname())
+        else:
+            self.study.enqueue_trial({}, user_attrs={HOST: socket.gethostname()})
         return self.study.ask() if first else self.study.ask(self.plan.distributions)
 
     def _train(self, trial: optuna.Trial, device: str) -> None:

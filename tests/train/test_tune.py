@@ -150,6 +150,37 @@ def test_a_machine_leaves_alone_what_others_train(
         assert [trial.number for trial in tuner._interrupted()] == continued
 
 
+@pytest.mark.parametrize("method", ["grid", "random"])
+def test_a_trial_whose_machine_was_killed_as_it_began_is_continued(
+    spoken_digits: Callable[[int], Path], tmp_path: Path, method: str
+) -> None:
+    """Between its first and its second step in a shared database: nobody knew whose it was, and a cell was lost."""
+    text = f'method = "{method}"\ntrials = 3\nstorage = "sqlite:///{tmp_path}/shared.db"\n{SPACE}'
+    study, output = write_study(tmp_path, spoken_digits(2), text), tmp_path / "found"
+    for _ in range(2):  # the baseline, and a cell or a trial that is drawn
+        killed = subprocess.run([sys.executable, "-c", KILLED, str(study), str(output)], capture_output=True, text=True)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+    tuner = Tuner(read_study(study), output)
+    running = [trial.number for trial in tuner.study.trials if trial.state == optuna.trial.TrialState.RUNNING]
+    assert [trial.number for trial in tuner._interrupted()] == running == [0, 1]
+    params = [tuner._resumed(trial).params for trial in tuner._interrupted()]
+    assert params[0] == {}
+    assert params[1] in tuner.plan.cells
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from ds2.train.study import read_study
+from ds2.train.tune import Tuner
+
+tuner = Tuner(read_study(Path(sys.argv[1])), Path(sys.argv[2]))
+tuner._plan_trials()
+tuner.study.ask = lambda *space: (type(tuner.study).ask(tuner.study, *space), os.kill(os.getpid(), signal.SIGKILL))
+tuner._ask()
+"""
+
+
 def open_study(folder: Path) -> optuna.Study:
     return optuna.load_study(study_name="ds2", storage=f"sqlite:///{folder / 'study.db'}")
 
