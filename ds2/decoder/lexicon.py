@@ -34,32 +34,23 @@ NO_LEXICON = Trie(np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.i
 class Lexicon:
     """Words for a decoder, numbered in the order in which they are given."""
 
-    def __init__(self, words: Iterable[Sequence[int]], space: int, boosts: Sequence[float] | None = None):
-        """`words` are sequences of token indices; `space` is the token between words.
-
-        `boosts` are nats that a word adds to the score when it is found, positive for hot words.
-        """
+    def __init__(self, words: Iterable[Sequence[int]], space: int):
+        """`words` are sequences of token indices; `space` is the token between words."""
         spellings = list(words)
         lengths = np.fromiter(map(len, spellings), np.int64, len(spellings))
         tokens = np.fromiter(itertools.chain.from_iterable(spellings), np.int64, int(lengths.sum()))
-        self._set(tokens, lengths, space, boosts)
+        self._set(tokens, lengths, space)
 
     @classmethod
-    def from_arrays(
-        cls, tokens: np.ndarray, lengths: np.ndarray, space: int, boosts: Sequence[float] | None = None
-    ) -> "Lexicon":
+    def from_arrays(cls, tokens: np.ndarray, lengths: np.ndarray, space: int) -> "Lexicon":
         """`tokens` of all words, one after the other; (words,) `lengths` of them."""
         lexicon = cls.__new__(cls)
-        lexicon._set(tokens.astype(np.int64), lengths.astype(np.int64), space, boosts)
+        lexicon._set(tokens.astype(np.int64), lengths.astype(np.int64), space)
         return lexicon
 
-    def _set(self, tokens: np.ndarray, lengths: np.ndarray, space: int, boosts: Sequence[float] | None) -> None:
+    def _set(self, tokens: np.ndarray, lengths: np.ndarray, space: int) -> None:
         self.space = space
-        self.boosts = np.zeros(len(lengths)) if boosts is None else np.asarray(boosts, np.float64)
-        if len(self.boosts) != len(lengths):
-            raise ValueError(f"boosts must be one for each of {len(lengths)} words, got {len(self.boosts)}")
-        if not np.isfinite(self.boosts).all():
-            raise ValueError("boosts must be finite numbers of nats")
+        self.boosts = np.zeros(len(lengths))  # nats that a word adds to the score when it is found
         self.trie = _trie(tokens, lengths)
         self.phrases, self.phrase_tables = dict[str, float](), NO_PHRASES
 

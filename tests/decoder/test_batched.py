@@ -23,7 +23,7 @@ from ds2.utils.errors import InputError
 
 TOKEN_LM = NGram.from_orders(*estimate([list("xyx"), list("zyx"), list("xx")], EstimateConfig(3)))
 TOKEN_NUMBERS = [0, *(TOKEN_LM.index[word] for word in "xyz")]
-HOT = Lexicon(SPELLINGS.values(), SPACE, [0.0, 2.5, -1.0])
+HOT = Lexicon(SPELLINGS.values(), SPACE).with_hot({"ab": 2.5, "ba": -1.0}, {"ab": [1], "ba": [2]})
 # Phrases that begin alike, lie in each other, repeat themselves and end in a hot word.
 PHRASES = HOT.with_hot({"a b": 1.5, "a b a": 0.7, "b a": 1.0, "a a b": 2.0}, {"a": [0], "b": [1]})
 PROBLEMS = {

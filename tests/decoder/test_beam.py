@@ -324,8 +324,9 @@ def test_a_model_over_tokens_weighs_every_token(seed: int, frames: int) -> None:
 
 def test_a_boost_makes_a_hot_word_win() -> None:
     log_probs = torch.tensor([[[0.02, 0.02, 0.94, 0.02], [0.5, 0.0, 0.1, 0.4]]]).log()
-    for boosts, best in (([0.0, 0.0, 0.0], (A,)), ([0.0, 3.0, 0.0], (A, B))):
-        decoder = BeamDecoder(dataclasses.replace(CLOSED, nbest=1), Lexicon(SPELLINGS.values(), SPACE, boosts))
+    for nats, best in ((0.0, (A,)), (3.0, (A, B))):
+        lexicon = Lexicon(SPELLINGS.values(), SPACE).with_hot({"ab": nats}, {"ab": [1]})
+        decoder = BeamDecoder(dataclasses.replace(CLOSED, nbest=1), lexicon)
         assert decoder(log_probs, torch.tensor([2]))[0][0].tokens == best
 
 
