@@ -152,9 +152,9 @@ def _openai_segment(number: int, final: Final) -> dict[str, Any]:
 async def iter_events(
     finals: AsyncIterator[Final], duration: Callable[[], float], words: bool = False
 ) -> AsyncIterator[str]:
-    """Server-sent events: a delta for each utterance, at last the whole text and the `duration` in seconds.
+    """Server-sent events: a delta for each segment, at last the whole text and the `duration` in seconds.
 
-    With `words` each delta holds the utterance's words with their times.
+    With `words` each delta holds the words of the segment with their times.
     """
     text = ""
     async for final in finals:

@@ -104,7 +104,7 @@ def test_a_prompt_lists_words_and_phrases_between_commas() -> None:
 
 
 def test_streaming(client: openai.OpenAI, spoken: dict[str, np.ndarray]) -> None:
-    """A delta for each utterance, and the whole at the end."""
+    """A delta for each segment, and the whole at the end."""
     whole = np.concatenate([np.concatenate([samples, np.zeros(9000, np.int16)]) for samples in spoken.values()])
     events = list(client.audio.transcriptions.create(model="digits-streaming", file=wav(whole), stream=True))
     deltas = [event.delta for event in events if event.type == "transcript.text.delta"]

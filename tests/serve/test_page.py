@@ -103,7 +103,7 @@ async def test_what_is_said_into_the_microphone_stands_on_the_page(
 def test_a_file_is_uploaded_and_a_click_plays_a_word(
     server: RunningServer, spoken: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
-    """With all its utterances and times, over no live stream; the player stops at the end of the word."""
+    """With all its segments and times, over no live stream; the player stops at the end of the word."""
     samples = [part for word in spoken.values() for part in (word, np.zeros(16_000, np.int16))]
     recording = recorded(tmp_path / "file.wav", np.concatenate(samples))
     before = server.metric("ds2_upload_seconds_count")

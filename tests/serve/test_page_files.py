@@ -18,7 +18,7 @@ console.log(JSON.stringify([COLUMNS, DANGLERS, TITLES, cases.map(([words, end]) 
 """
 SCRIPT = """
 import { written } from "PAGE/transcript.js";
-console.log(JSON.stringify(cases.map(([format, utterances]) => written[format](utterances))));
+console.log(JSON.stringify(cases.map(([format, segments]) => written[format](segments))));
 """
 
 
@@ -85,8 +85,8 @@ def test_subtitles_of_the_page_have_the_cues_of_ds2_transcribe(tmp_path: Path) -
 
 
 @with_node
-def test_subtitles_of_a_long_utterance_are_cues_that_can_be_read(tmp_path: Path) -> None:
-    """An utterance of 14 seconds was one cue of one line."""
+def test_subtitles_of_a_long_segment_are_cues_that_can_be_read(tmp_path: Path) -> None:
+    """A segment of 14 seconds was one cue of one line."""
     said = [word(text, 0.5 * place) for place, text in enumerate("the quick brown fox jumps over it".split() * 4)]
     [srt] = in_node(SCRIPT, [["srt", [said]]], tmp_path, "ds2.serve")
     cues = [cue.splitlines() for cue in srt.split("\n\n")[:-1]]

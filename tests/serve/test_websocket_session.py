@@ -107,7 +107,7 @@ async def test_sound_of_a_studios_card(socket: ClientConnection, spoken: dict[st
     assert text_of(await lock_step(socket, samples.repeat(24), 38_400)) == text
 
 
-async def test_an_utterance_ends_at_a_pause_and_the_stream_goes_on(
+async def test_a_segment_ends_at_a_pause_and_the_stream_goes_on(
     socket: ClientConnection, spoken: dict[str, np.ndarray]
 ) -> None:
     (first, sound), (second, more) = list(spoken.items())[:2]

@@ -174,7 +174,7 @@ def test_listening_gives_what_the_server_gives(
 
 
 def test_word_times_are_those_of_the_offline_transcript(setup: Setup, recognizer: Recognizer) -> None:
-    """Behind pauses that end utterances too: seconds from the start of the stream."""
+    """Behind pauses that end segments too: seconds from the start of the stream."""
     samples = np.concatenate([np.concatenate([samples, np.zeros(12000, np.int16)]) for _, samples in recordings(3)])
     clients = Clients(setup)
     say(clients, 0, samples.tobytes(), StreamConfig(), 1600)
@@ -275,7 +275,7 @@ def test_without_endpoints_there_is_one_final_result(setup: Setup) -> None:
     assert len(clients.finals[0]) == 1
 
 
-def test_silence_before_an_utterance_does_not_make_it_long(setup: Setup) -> None:
+def test_silence_before_a_segment_does_not_make_it_long(setup: Setup) -> None:
     """In a long one the short pauses between these words would be ends."""
     text, samples = next(recordings(1))
     clients = Clients(setup)
@@ -283,7 +283,7 @@ def test_silence_before_an_utterance_does_not_make_it_long(setup: Setup) -> None
     assert [final.transcript.text for final in clients.finals[0]] == [text]
 
 
-def test_a_short_pause_ends_a_long_utterance(setup: Setup) -> None:
+def test_a_short_pause_ends_a_long_segment(setup: Setup) -> None:
     spoken = dict(recordings(12))  # 26 s
     clients = Clients(setup)
     say(clients, 0, np.concatenate(list(spoken.values())).tobytes(), StreamConfig(), 1600)
@@ -491,7 +491,7 @@ def say_rest(clients: Clients, stream: int, samples: np.ndarray) -> None:
     clients.finish()
 
 
-def test_a_pause_within_a_chunk_ends_an_utterance(setup: Setup) -> None:
+def test_a_pause_within_a_chunk_ends_a_segment(setup: Setup) -> None:
     """All sound comes at once, and in chunks of 4.8 s, longer than a digit with its pause."""
     clients = Clients(dataclasses.replace(setup, config=LiveConfig(long_chunk_frames=480)))
     [(text, samples)] = recordings(1)

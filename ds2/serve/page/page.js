@@ -6,7 +6,7 @@ const $ = (id) => document.getElementById(id);
 const player = $("player");
 let stopNow = null; // ends the current stream or upload
 let playUntil = Infinity; // seconds: the end of the word that is played
-let utterances = []; // final ones: lists of { word, display, conf, start, end }
+let segments = []; // final ones: lists of { word, display, conf, start, end }
 let stem = ""; // of the names of saved files
 
 $("microphone").onclick = () => listen();
@@ -18,7 +18,7 @@ $("file").onchange = () => {
 $("stop").onclick = () => stopNow?.();
 $("copy").onclick = async () => {
   if (!navigator.clipboard) return state("browsers copy on https and localhost alone", true);
-  await navigator.clipboard.writeText(written.txt(utterances));
+  await navigator.clipboard.writeText(written.txt(segments));
   state("copied");
 };
 $("final").onclick = ({ target }) => target.closest(".word") && play(target.closest(".word").dataset);
@@ -29,7 +29,7 @@ document.addEventListener("keydown", ({ key }) => key === "Escape" && stopNow?.(
 
 function save(format) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([written[format](utterances)], { type: "text/plain" }));
+  link.href = URL.createObjectURL(new Blob([written[format](segments)], { type: "text/plain" }));
   link.download = `${stem}.${format}`;
   link.click();
   URL.revokeObjectURL(link.href);
@@ -40,7 +40,7 @@ async function microphone() {
   return { media, end: () => media.getTracks().forEach((track) => track.stop()) };
 }
 
-// Uploads a file; its words appear utterance by utterance, and a click on one plays it.
+// Uploads a file; its words appear segment by segment, and a click on one plays it.
 async function transcribe(file) {
   stopNow?.();
   clear(file.name);
@@ -191,11 +191,11 @@ function show(message, socket) {
 
 function finish(words) {
   const line = document.createElement("span");
-  line.className = "utterance";
+  line.className = "segment";
   line.dataset.time = `${Math.floor(words[0].start / 60)}:${(words[0].start % 60).toFixed(1).padStart(4, "0")}`;
   for (const word of shown(words)) line.append(shaded(word), " ");
   $("final").append(line);
-  utterances.push(words);
+  segments.push(words);
   savable(true);
 }
 
@@ -242,7 +242,7 @@ function clear(file) {
   stem = fileStem(file, new Date());
   for (const id of ["final", "stable", "partial"]) $(id).textContent = "";
   for (const id of ["first", "latency"]) $(id).textContent = "–";
-  utterances = [];
+  segments = [];
   savable(false);
   state("connecting");
 }

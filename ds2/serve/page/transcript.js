@@ -1,4 +1,4 @@
-// Transcripts as files, from utterances: lists of { word, display, conf, start, end }, seconds.
+// Transcripts as files, from segments: lists of { word, display, conf, start, end }, seconds.
 import { cues } from "./cues.js";
 
 const text = (words) => words.map(({ word }) => word).join(" ");
@@ -25,13 +25,13 @@ export function fileStem(file, begun) {
 }
 
 export const written = {
-  txt: (utterances) => utterances.map((words) => read(words) + "\n").join(""),
-  srt: (utterances) => cues(utterances.flat()).map(({ start, end, text }, number) =>
+  txt: (segments) => segments.map((words) => read(words) + "\n").join(""),
+  srt: (segments) => cues(segments.flat()).map(({ start, end, text }, number) =>
     `${number + 1}\n${clock(start)} --> ${clock(end)}\n${text}\n\n`).join(""),
-  json: (utterances) => JSON.stringify({
-    text: utterances.map(text).join(" "),
-    display: utterances.map(read).join(" "),
-    segments: utterances.map((words) => ({ start: words[0].start, end: words.at(-1).end, text: text(words) })),
-    words: utterances.flat().map(({ word, conf, ...rest }) => ({ text: word, ...rest, confidence: conf })),
+  json: (segments) => JSON.stringify({
+    text: segments.map(text).join(" "),
+    display: segments.map(read).join(" "),
+    segments: segments.map((words) => ({ start: words[0].start, end: words.at(-1).end, text: text(words) })),
+    words: segments.flat().map(({ word, conf, ...rest }) => ({ text: word, ...rest, confidence: conf })),
   }, null, 1) + "\n",
 };

@@ -1,4 +1,4 @@
-// Uploads a recording to OpenAI's endpoint and passes on the words of each utterance as the server recognises it.
+// Uploads a recording to OpenAI's endpoint and passes on the words of each segment as the server recognises it.
 
 // Returns { answer, stop }: `answer` becomes the server's error, or "" at the end; `stop` ends the upload.
 // onSent(share of the file), onWords([{ word, start, end, confidence }]).
