@@ -139,12 +139,14 @@ def _recurrent_stack(step: _Step, config: ModelConfig, model: LayerWeights, x: s
     """
     graph = step.graph
     size = graph.op("Shape", x, end=1)
+    # The layers below wait for sound of the future, so the first steps have frames before the stream: `missing`.
     number = step.first(config.stride, config.waits[-1][1])
     missing = graph.op("Max", graph.op("Neg", number), integers(0))
     count = graph.op("Sub", size, graph.op("Min", missing, size))  # (B,) frames that are not before the stream
     every = graph.op("Expand", size, graph.op("Shape", "positions"))
     valid = _valid_count(step, config, missing, size) if config.chunk else ""
     x = reverse(graph, reverse(graph, x, every), count)
+    # Each layer goes on from its state of the step before, over the frames of the stream alone, and keeps its last one.
     for layer in range(config.recurrent_layers):
         states = [step.state(f"{name}_{layer}", config.hidden) for name in config.spec.state]
         direction = model.under(f"recurrent.{layer}.forwards")

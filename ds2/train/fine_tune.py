@@ -74,6 +74,7 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
         values["data"]["lexicon"] = str(output / "lexicon.txt")
     for setting in settings:
         override(values, setting)
+    # All is checked before the folder changes.
     config = from_dict(TrainConfig, values, "fine-tuning")
     parts = {output / f"{name}.jsonl": part for name, part in split(utterances, {"dev": DEV}, "utterance").items()}
     lexicon = lexicon_lines(bundle, utterances) if bundle.phones else None
