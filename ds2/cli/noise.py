@@ -8,11 +8,20 @@ import tyro
 from tyro.conf import Positional
 
 from ds2.cli.data import report_skipped
-from ds2.cli.options import NO_DEFAULT, Files, Output, Settings
+from ds2.cli.options import NO_DEFAULT, Files, Output
 from ds2.cli.overwriting import refuse_overwriting
 from ds2.utils.errors import InputError, ParameterError
 
 MOST_HOURS = 10_000  # a terabyte
+Keys = Annotated[
+    tyro.conf.UseAppendAction[tuple[str, ...]],
+    tyro.conf.arg(
+        name="set",
+        metavar="KEY=VALUE",
+        help="Set any other key of [augment] in a training's configuration, such as --set equalizer_probability=0.5 or "
+        "--set 'speed=[0.9, 1.1]'; the value in TOML.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ def mix_noise_command(
     manifest: Positional[Path],
     output: Output,
     sound: Annotated[MixOptions, tyro.conf.arg(name="")] = DEFAULT_MIX,
-    set_: Settings = (),
+    set_: Keys = (),
     sample_rate: int = 16000,
     seed: int = 1,
     jobs: int = 1,
@@ -58,7 +67,6 @@ def mix_noise_command(
         manifest: JSON Lines with audio_filepath, duration, text.
         output: Folder for manifest.jsonl and audio/.
         sound: How the copy should sound.
-        set_: Any other key of [augment], such as noise_layers, the value in TOML; repeatable.
         sample_rate: Sample rate of the copy in Hz.
         seed: Another seed makes another copy; the number of jobs does not.
         jobs: Processes.

@@ -1,6 +1,8 @@
 """Noisy copies: the ratio that was asked for, and the same files with any number of processes."""
 
 import math
+import re
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +12,13 @@ import soundfile
 import torch
 from helpers.locks import hold_lock
 
+from ds2.audio.augment import AugmentConfig
 from ds2.audio.tensors import read_audio
+from ds2.cli.main import main
 from ds2.data.manifest import read_manifest
 from ds2.data.noisy_copies import MIX, write_noise, write_noisy_copy
 from ds2.data.utterance import Utterance
+from ds2.utils.config import from_dict, override
 from ds2.utils.errors import InputError
 
 
@@ -82,3 +87,13 @@ def test_minutes_of_noise_differ_and_are_equally_loud(tmp_path: Path, hum: Path)
     assert not torch.equal(first, second)
     for noise in (first, second):
         assert 10 * math.log10(float(noise.square().mean())) == pytest.approx(-26, abs=0.1)
+
+
+def test_the_examples_of_keys_in_the_help_are_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    """The help spoke of SECTION.KEY, but the keys are those of one section."""
+    main(["data", "mix", "--help"])
+    text = " ".join(line.strip("│ ") for line in capsys.readouterr().out.splitlines())
+    values: dict[str, object] = {}
+    for setting in re.findall(r"--set ('.*?'|\w+=[\d.]+)", text):
+        override(values, *shlex.split(setting))
+    assert from_dict(AugmentConfig, values, "help") == AugmentConfig(equalizer_probability=0.5, speed=(0.9, 1.1))
