@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field, replace
+from multiprocessing.synchronize import Lock
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ def _run_tasks(tasks: Sequence[Task], output: Path, config: CurationConfig) -> I
         yield from ((index, worker(pair, key)) for index, pair, key in tasks)
         return
     context = multiprocessing.get_context("spawn")  # a fork would copy the locks of torch's threads
-    with ProcessPoolExecutor(config.workers, context, _begin_worker, (output, config)) as pool:
+    with ProcessPoolExecutor(config.workers, context, _begin_worker, (output, config, context.Lock())) as pool:
         futures = [pool.submit(_work, task) for task in tasks]
         try:
             for future in as_completed(futures):
@@ -128,19 +129,27 @@ def _run_tasks(tasks: Sequence[Task], output: Path, config: CurationConfig) -> I
 
 
 def _record_maker(output: Path, config: CurationConfig) -> RecordMaker:
-    recognizer = Recognizer.load(config.model, config.device)
+    """Loads the model again; what is to be said of it was said when it was checked."""
+    logger = logging.getLogger("ds2.recognition")
+    logger.setLevel(logging.ERROR)
+    try:
+        recognizer = Recognizer.load(config.model, config.device)
+    finally:
+        logger.setLevel(logging.NOTSET)
     return RecordMaker(recognizer, output, config.segment, config.skip, config.language)
 
 
 _worker: RecordMaker
 
 
-def _begin_worker(output: Path, config: CurationConfig) -> None:
+def _begin_worker(output: Path, config: CurationConfig, speaker: Lock) -> None:
+    """The first worker takes the lock `speaker` and speaks for all: each has the same to say of this machine."""
     global _worker
     parent = multiprocessing.parent_process()
     die_with_parent(parent.pid if parent else None)
     torch.set_num_threads(1)
-    logging.basicConfig(level=logging.WARNING, format="ds2: %(message)s")
+    level = logging.WARNING if speaker.acquire(block=False) else logging.ERROR
+    logging.basicConfig(level=level, format="ds2: %(message)s")
     _worker = _record_maker(output, config)
 
 

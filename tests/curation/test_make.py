@@ -100,6 +100,20 @@ def test_a_recording_whose_name_is_not_utf8_is_reported(tmp_path: Path) -> None:
     assert (tmp_path / "corpus" / "failed.txt").read_text().endswith("udcff.wav: its name is not UTF-8; rename it\n")
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_a_model_warns_of_is_said_once(
+    tmp_path: Path, workers: int, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each worker loads the model, and said it again."""
+    for number in range(2):
+        write_pair(tmp_path / "raw" / f"{number}.wav", number)
+    make_corpus(tmp_path / "raw", tmp_path / "corpus", CurationConfig(model="digits", workers=workers))
+    assert sum("knows 10 words and no other" in message for message in caplog.messages) == 1
+    errors = capfd.readouterr().err
+    assert "knows 10 words" not in errors
+    assert errors.count("ds2: compiling") <= 1
+
+
 def test_segments_are_files_with_their_text(tmp_path: Path) -> None:
     reading = write_pair(tmp_path / "raw" / "a.wav", 5, lines=6)
     make_corpus(tmp_path / "raw", tmp_path / "corpus", CurationConfig(model="digits"))
