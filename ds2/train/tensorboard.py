@@ -1,6 +1,8 @@
 """TensorBoard logs of a run; nothing is written where TensorBoard is not installed."""
 
 import contextlib
+import functools
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,4 +100,18 @@ def _writer(folder: Path, purge_step: int | None = None) -> "SummaryWriter | Non
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
+    _quiet_threads()
     return SummaryWriter(str(folder), purge_step=purge_step)
+
+
+@functools.cache
+def _quiet_threads() -> None:
+    """The threads of TensorBoard print no traceback of a full disk: whoever writes next gets the error."""
+    others = threading.excepthook
+
+    def hook(failure: threading.ExceptHookArgs) -> None:
+        theirs = isinstance(failure.exc_value, OSError) and type(failure.thread).__module__.startswith("tensorboard.")
+        if not theirs:
+            others(failure)
+
+    threading.excepthook = hook

@@ -60,6 +60,7 @@ def test_a_full_disk_is_reported_with_the_name_of_the_log(tmp_path: Path) -> Non
     pytest.importorskip("tensorboard")
     done = subprocess.run([sys.executable, "-c", FULL, tmp_path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 2
     assert all(line.startswith(f"{tmp_path}: cannot be written (File too large)") for line in lines)
