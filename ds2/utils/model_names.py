@@ -14,9 +14,11 @@ def locate(path: str | Path) -> Path:
     """Finds a bundle: a path as it is or, for a single name that is not a file, the bundle of that name.
 
     Raises:
-        InputError: neither a file nor the name of a bundle.
+        InputError: neither a file nor the name of a bundle; the folder of an exported model.
     """
     path = Path(path)
+    if (path / "model.onnx").is_file() and str(path) not in named_models():
+        raise InputError(f"{path}: is the folder of an exported model; name {path / 'model.onnx'}")
     if path.is_file() or len(path.parts) != 1:
         return path
     named = named_models()

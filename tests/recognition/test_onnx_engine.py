@@ -23,6 +23,7 @@ from ds2.model.config import ModelConfig
 from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.network import NativeSlots, Network
 from ds2.recognition.onnx_engine import OnnxEngine, make_session
+from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError, ParameterError
 
@@ -38,6 +39,19 @@ def test_an_exported_model_transcribes_as_its_bundle(tmp_path: Path) -> None:
     assert heard(exported, read_audio_array(RECORDINGS[0], 8000)[0], 700) == heard(
         bundle, read_audio_array(RECORDINGS[0], 8000)[0]
     )
+
+
+def test_an_exported_model_takes_a_language_model_and_its_folder_names_it(tmp_path: Path) -> None:
+    model, *_ = export("digits", tmp_path / "out")
+    words = ("<s>", "</s>", "<unk>", *"zero one two three four five six seven eight nine".split())
+    lines = "".join(f"-1.0\t{word}\n" for word in words)
+    (tmp_path / "lm.arpa").write_text(f"\\data\\\nngram 1={len(words)}\n\n\\1-grams:\n{lines}\n\\end\\\n")
+    options = DecoderOptions(lm=tmp_path / "lm.arpa")
+    exported, bundle = (Recognizer.load(name, options=options) for name in (model, "digits"))
+    assert exported.beam is not None
+    assert exported.transcribe(RECORDINGS[0]).text == bundle.transcribe(RECORDINGS[0]).text != ""
+    with pytest.raises(InputError, match=r"out: is the folder of an exported model; name .*out/model\.onnx"):
+        Recognizer.load(tmp_path / "out")
 
 
 def heard(recognizer: Recognizer, samples: np.ndarray, size: int = 1600) -> str:
