@@ -29,7 +29,7 @@ def said_probabilities(spelling: np.ndarray, tokens: Sequence[int]) -> np.ndarra
 
 
 def logistic(log_odds: np.ndarray) -> np.ndarray:
-    """Log-odds -> probabilities."""
+    """(...) log-odds -> (...) probabilities."""
     probabilities: np.ndarray = 0.5 * (1 + np.tanh(log_odds / 2))
     return probabilities
 
