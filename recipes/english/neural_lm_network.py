@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 from neural_lm_loss import cross_entropy
+from neural_lm_lstm import ProjectedLSTM
 from torch import Tensor, nn
 
 from ds2.utils.int8_dot import has_bfloat16
 from ds2.utils.int8_linear import Int8Weight
 
 WIDTH, CELLS = 256, 1024
-DROPOUT = 0.1
 SPREAD = WIDTH**0.5  # brings embeddings, which also score the pieces, to a variance of 1
 
 
@@ -29,12 +29,17 @@ class Network(nn.Module):
         nn.init.ones_(self.lstm.bias_ih_l0[CELLS : 2 * CELLS])  # of the gates that keep what a cell holds
         self.norm = nn.LayerNorm(WIDTH)
         self.bias = nn.Parameter(torch.zeros(pieces))
-        self.drop = nn.Dropout(DROPOUT)
 
     def forward(self, pieces: Tensor) -> Tensor:
         """(T, B) pieces -> (T, B, P) outputs, which score the next ones."""
-        hidden, _ = self.lstm(self.drop(self.embedding(pieces) * SPREAD))
-        return self.drop(self.norm(hidden.float()))
+        embedded = self.embedding(pieces) * SPREAD
+        if torch.is_autocast_enabled("cpu"):
+            lstm = self.lstm
+            terms = nn.functional.linear(embedded, lstm.weight_ih_l0, lstm.bias_ih_l0 + lstm.bias_hh_l0)
+            hidden = ProjectedLSTM.apply(terms, lstm.weight_hh_l0, lstm.weight_hr_l0)
+        else:
+            hidden, _ = self.lstm(embedded)
+        return self.norm(hidden.float())
 
     def losses(self, before: Tensor, wanted: Tensor) -> Tensor:
         """(T, B) pieces before, and the (T, B) that follow -> their mean cross-entropy in nats."""

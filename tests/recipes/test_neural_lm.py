@@ -37,6 +37,30 @@ def test_the_loss_is_that_of_torch_in_float64(
         np.testing.assert_allclose(ours.grad, theirs.grad, rtol=1e-4, atol=1e-6)
 
 
+def test_the_lstm_is_torchs_in_float64_within_bfloat16(recipe_script: Callable[[str], ModuleType]) -> None:
+    """States and gradients over 9 steps, with the rounding of 8 bits at each."""
+    module, random = recipe_script("english/neural_lm_lstm"), torch.Generator().manual_seed(7)
+    steps, batch, cells, width = 9, 5, 48, 16
+    sizes = {"terms": (steps, batch, 4 * cells), "recurrent": (4 * cells, width), "projection": (width, cells)}
+    parts = [torch.randn(size, generator=random, dtype=torch.float64) / 4 for size in sizes.values()]
+    parts[0] = (4 * parts[0]).bfloat16().double()
+    weights = torch.randn(steps, batch, width, generator=random, dtype=torch.float64)
+    torchs = torch.nn.LSTM(4 * cells, cells, proj_size=width, bias=False, dtype=torch.float64)
+    inputs = parts[0].clone().requires_grad_()
+    with torch.no_grad():
+        torchs.weight_ih_l0.copy_(torch.eye(4 * cells))
+        torchs.weight_hh_l0.copy_(parts[1])
+        torchs.weight_hr_l0.copy_(parts[2])
+    expected, _ = torchs(inputs)
+    (expected * weights).sum().backward()
+    ours = [parts[0].bfloat16().requires_grad_(), *(part.float().requires_grad_() for part in parts[1:])]
+    found = module.ProjectedLSTM.apply(*ours)
+    (found * weights).sum().backward()
+    gradients = inputs.grad, torchs.weight_hh_l0.grad, torchs.weight_hr_l0.grad
+    for own, right in zip([found, *(part.grad for part in ours)], [expected, *gradients], strict=True):
+        assert ((own.double() - right).norm() / right.norm()).item() < 0.02
+
+
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 def test_training_goes_on_from_an_earlier_model(tmp_path: Path) -> None:
     (tmp_path / "texts" / "dev").mkdir(parents=True)
