@@ -26,6 +26,8 @@ def test_a_grid_survives_kill_9_and_ends_with_every_cell(spoken_digits: Callable
     """Two at a time, the configuration as it is and two cells; killed while two of them train."""
     text = 'method = "grid"\ndevices = ["cpu", "cpu"]\n'
     study, output = write_study(tmp_path, spoken_digits(6), text + SPACE), tmp_path / "found"
+    base = tmp_path / "train.toml"  # enough epochs that the first trial still trains when the second one has begun
+    base.write_text(base.read_text().replace("epochs = 3", "epochs = 12"))
     command = [sys.executable, "-m", "ds2", "tune", str(study), "--output", str(output)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     killed = subprocess.Popen(command, env=environment)
