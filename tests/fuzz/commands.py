@@ -118,8 +118,12 @@ def seeds() -> list[Files]:
     }
     phones = saved(random_bundle(dataclasses.replace(TINY, phones=41)).save)
     changed = [(command, name, phones if "words.dict" in command else models[0]) for command, name in WITH_TEXT.items()]
-    for command in WITH_MODEL:  # training takes its time; fine-tuning wants the phones of English, or none
-        fitting = models[:1] if command.startswith("train") else [*models[:5], phones]
+    for command in WITH_MODEL:
+        fitting = [*models[:5], phones]
+        if command.startswith("train"):  # it takes its time, and fine-tuning wants the phones of English, or none
+            fitting = models[:1]
+        elif command.startswith(("align", "segment")):  # by these phones the text does not fit the noise
+            fitting = models[:5]
         changed += [(command, "model.safetensors", model) for model in fitting]
     return [
         {COMMAND: json.dumps({"arguments": command.split(), "changed": name}).encode(), "model.safetensors": model}
