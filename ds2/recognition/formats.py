@@ -197,21 +197,36 @@ def to_textgrid(transcript: Written, name: str) -> str:
     lines += ["tiers? <exists>", f"size = {len(tiers)}", "item []:"]
     for number, (tier, words) in enumerate(tiers.items(), 1):
         lines += [f"    item [{number}]:", '        class = "IntervalTier"', f'        name = "{tier}"']
-        lines += ["        xmin = 0", f"        xmax = {end}", *_intervals(words, end)]
+        between = "" if tier == "characters" else " "
+        lines += ["        xmin = 0", f"        xmax = {end}", *_intervals(words, end, between)]
     return "\n".join(lines) + "\n"
 
 
-def _intervals(words: Sequence[Word], end: float) -> list[str]:
-    """The lines of a tier's intervals, which fill it from 0 to `end`."""
-    intervals, at = [], 0.0
+def _intervals(words: Sequence[Word], end: float, between: str) -> list[str]:
+    """The lines of a tier's intervals, which fill it from 0 to `end`.
+
+    Praat has none without a length: a word without one shares the interval of the word before it, or of what follows,
+    with `between` between them.
+    """
+    intervals: list[tuple[float, float, str]] = []
+    at, waiting = 0.0, list[str]()
     for word in words:
         start = max(at, word.start)
         if start > at:
-            intervals.append((at, start, ""))
+            intervals.append((at, start, between.join(waiting)))
+            waiting = []
         at = max(start, word.end)
-        intervals.append((start, at, word.text))
+        waiting.append(word.text)
+        if at == start and intervals and intervals[-1][2]:
+            intervals[-1] = (*intervals[-1][:2], between.join([intervals[-1][2], *waiting]))
+            waiting = []
+        elif at > start:
+            intervals.append((start, at, between.join(waiting)))
+            waiting = []
+    if waiting and at == end and intervals:
+        at = intervals.pop()[0]  # a silence, or it would have taken them
     if at < end or not intervals:
-        intervals.append((at, end, ""))
+        intervals.append((at, end, between.join(waiting)))
     lines = [f"        intervals: size = {len(intervals)}"]
     for number, (start, stop, text) in enumerate(intervals, 1):
         quoted = text.replace('"', '""')

@@ -43,13 +43,22 @@ def find_audio(arguments: Sequence[str]) -> list[Path]:
                 raise InputError(f"{path}: no audio file in this folder; {unread([argument]) or 'name another one'}")
             found += inside
         elif glob.has_magic(argument) and not path.exists():
-            matches = sorted(Path(match) for match in glob.glob(argument, recursive=True))
+            matches = _once(sorted(Path(match) for match in glob.glob(argument, recursive=True)))
             if not matches:
                 raise InputError(f"{argument}: no file matches this pattern")
             found += [match for match in matches if match.is_file()]
         else:
             found.append(path)
     return found
+
+
+def _once(paths: Sequence[Path]) -> list[Path]:
+    """The first of the paths to each place in a folder: ** follows a link that leads back up, again and again."""
+    places: dict[tuple[Path, str], Path] = {}
+    for path in sorted(paths, key=lambda path: len(path.parts)):
+        places.setdefault((path.parent.resolve(), path.name), path)
+    first = set(places.values())
+    return [path for path in paths if path in first]
 
 
 def find_recordings(arguments: Sequence[str]) -> list[RecordingSpan]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ds2.recognition.formats import FORMATS, _clock, choose_formats
+from ds2.recognition.formats import FORMATS, _clock, _intervals, choose_formats
 from ds2.recognition.transcript import Transcript, merge_channels
 from ds2.recognition.words import Word
 from ds2.utils.errors import ParameterError
@@ -91,6 +91,23 @@ def test_textgrid_covers_the_whole_time() -> None:
     assert starts[0] == 0
     assert starts[1:] == ends[:-1]
     assert ends[-1] == 3700
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([(0, 1), (1, 1), (1, 1), (2, 3)], [("abc", 0, 1), ("", 1, 2), ("d", 2, 3)]),
+        ([(0, 0), (0, 1), (3, 3), (3, 3)], [("ab", 0, 1), ("cd", 1, 3)]),
+        ([(0, 0), (0, 0), (0, 0), (0, 0)], [("abcd", 0, 3)]),
+    ],
+)
+def test_no_interval_of_a_textgrid_is_without_length(
+    times: list[tuple[float, float]], expected: list[tuple[str, float, float]]
+) -> None:
+    """Praat and others refuse the file: such a character shares the interval of its neighbour."""
+    characters = [Word(text, start, end, 1.0) for text, (start, end) in zip("abcd", times, strict=True)]
+    found = [line.split(" = ")[1].strip('"') for line in _intervals(characters, 3, "")[1:] if " = " in line]
+    assert [(text, float(start), float(end)) for start, end, text in zip(*[iter(found)] * 3, strict=True)] == expected
 
 
 def test_textgrid_of_silence_and_quotes() -> None:

@@ -26,6 +26,14 @@ def test_files_folders_patterns_and_manifests_are_found_once_each(tmp_path: Path
         find_recordings([str(tmp_path / "*.mp3")])
 
 
+def test_a_pattern_does_not_go_round_a_loop_of_links(tmp_path: Path) -> None:
+    path = write_noise(tmp_path / "loop" / "a" / "x.wav")
+    (path.parent / "back").symlink_to(tmp_path / "loop")
+    (path.parent / "again.wav").symlink_to(path)
+    found = find_recordings([str(tmp_path / "loop" / "**" / "*.wav")])
+    assert found == [RecordingSpan(path.parent / "again.wav"), RecordingSpan(path)]
+
+
 def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path: Path) -> None:
     path = write_noise(tmp_path / "[a].wav")
     assert find_recordings([str(path)]) == [RecordingSpan(path)]
