@@ -30,7 +30,7 @@ from ds2.utils.model_names import check_language
 AHEAD_SECONDS = 10.0  # of sound that may wait for the model
 MIB = 1 << 20
 CHARSETS = ("utf-8", "utf8", "us-ascii", "iso-8859-1")
-OTHER_BYTES = 100_000  # of a request: fields besides the file, multipart headers
+OTHER_BYTES = 100_000  # that a request may have beside its file: other fields, multipart headers
 Result = TypeVar("Result")
 
 
@@ -82,6 +82,8 @@ class Transcriptions:
 
     async def _respond(self, request: Request, asked: Asked, client: str, send: Send) -> int:
         longest, began = self.limits.upload_audio_seconds, time.monotonic()
+        if (asked.file.size or 0) > self.limits.upload_bytes:  # the request was within its limit, which is wider
+            raise self._too_large()
         try:
             name = self.models.find(asked.model)
         except ParameterError as error:
@@ -141,11 +143,10 @@ class Transcriptions:
     def _limited(self, request: Request) -> Request:
         """The request, whose body raises Refused when it is too large, stops coming or takes too long."""
         most, limits = self.limits.upload_bytes + OTHER_BYTES, self.limits
-        refusal = Refused(413, "size", f"a file may have {limits.upload_bytes / MIB:.3g} MiB", field="file")
         # A length that is promised and too large is refused before a byte is read; a client may also promise none.
         promised = request.headers.get("content-length", "")
         if promised.isdigit() and int(promised) > most:
-            raise refusal
+            raise self._too_large()
         seen, until = 0, time.monotonic() + limits.upload_timeout_seconds
 
         async def receive() -> Message:
@@ -160,10 +161,13 @@ class Transcriptions:
                 raise Refused(408, "idle", reason) from error
             seen += len(message.get("body", b""))
             if seen > most:
-                raise refusal
+                raise self._too_large()
             return message
 
         return Request(request.scope, receive)
+
+    def _too_large(self) -> Refused:
+        return Refused(413, "size", f"a file may have {self.limits.upload_bytes / MIB:.3g} MiB", field="file")
 
 
 def _not_stored(error: OSError) -> Refused:

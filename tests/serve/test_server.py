@@ -205,6 +205,22 @@ def test_uploads_that_are_too_large_are_refused(strict: RunningServer) -> None:
     assert httpx.post(url, content=endless(), headers=headers, timeout=60).status_code == 413
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize(("size", "status"), [(100_000, 400), (100_001, 413)])  # 400: no sound, but not too large
+def test_the_size_of_the_file_alone_counts(strict: RunningServer, chunked: bool, size: int, status: int) -> None:
+    """What a request has besides the file is no part of the limit."""
+    url = f"{strict.url}/v1/audio/transcriptions"
+    fields = {"data": {"prompt": "five, " * 1000}, "files": {"file": ("a.wav", bytes(size))}}
+    request = httpx.Request("POST", url, **fields)  # type: ignore[arg-type]
+    whole = request.read()
+    content = iter([whole[:70_000], whole[70_000:]]) if chunked else whole
+    headers = {"content-type": request.headers["content-type"], **KEY}
+    answer = httpx.post(url, content=content, headers=headers, timeout=60)
+    assert answer.status_code == status
+    assert answer.json()["error"]["param"] == "file"
+    assert ("a file may have 0.0954 MiB" in answer.json()["error"]["message"]) == (status == 413)
+
+
 def test_an_upload_that_does_not_come_gives_its_place_back(strict: RunningServer) -> None:
     head = "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\n"
     head += "Content-Length: 1000\r\nAuthorization: Bearer first\r\n"
