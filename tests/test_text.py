@@ -137,6 +137,13 @@ def test_chinese_characters_and_latin_share_an_alphabet() -> None:
         ("zh", "8:30-9:00，10:00-11:30，¥5-10", "八点三十分到九点十点到十一点三十分五元到十"),
         ("zh", "¥100万，$5亿，￥100元", "一百万元五亿美元一百元"),
         ("zh", "2010-2020年", "二零一零年到二零二零年"),
+        ("zh", "00后，90后和95后，1990年后，30秒后", "零零后九零后和九五后一九九零年后三十秒后"),
+        ("zh", "12:00:05，12:30:05，00:00，00:30", "十二点零分五秒十二点三十分五秒零点零点三十分"),
+        ("zh", "9:05:00-9:10:30", "九点零五分零秒到九点十分三十秒"),
+        ("zh", "5‰，3.5 ‰，3‰-5‰", "千分之五千分之三点五千分之三到千分之五"),
+        ("zh", "-50%，-0.5‰", "负百分之五十负千分之零点五"),
+        ("zh", "18℃，18°C左右，-5 ℃，64℉", "十八摄氏度十八摄氏度左右负五摄氏度六十四华氏度"),
+        ("zh", "20℃-25℃", "二十摄氏度到二十五摄氏度"),
         ("", "room 101", "room 101"),
     ],
 )
@@ -145,7 +152,7 @@ def test_numbers_as_they_are_said(language: str, text: str, expected: str) -> No
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-@given(st.text(alphabet="abz 019.,%'我们，。 rdth$£€¢°CF½⅒/⁄:&;@+=-−–spm"))
+@given(st.text(alphabet="abz 019.,%'我们，。 rdth$£€¥₹¢°CF½⅒/⁄:&;@+=-−–spm‰后"))
 def test_spoken_forms_are_their_own_normal_form(language: str, text: str) -> None:
     assert normalize(normalize(text, language), language) == normalize(text, language)
 

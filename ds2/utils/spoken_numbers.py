@@ -9,9 +9,13 @@ MONEY = {
     "$": ("dollar", "dollars", "cent", "cents"),
     "£": ("pound", "pounds", "penny", "pence"),
     "€": ("euro", "euros", "cent", "cents"),
+    "¥": ("yen", "yen", "sen", "sen"),
+    "₹": ("rupee", "rupees", "paisa", "paise"),
 }
+SIGNS = "".join(MONEY)
 SCALES = {"k": "thousand", "m": "million", "bn": "billion"}  # as in $5m
 UNITS = {sign: names[:2] for sign, names in MONEY.items()} | {"¢": ("cent", "cents"), "°": ("degree", "degrees")}
+SHARES = {"%": "percent", "‰": "per mille"}
 DEGREES = {"c": "celsius", "f": "fahrenheit"}
 PARTS = dict(zip("23456789", "half third quarter fifth sixth seventh eighth ninth".split(), strict=True)) | {
     "10": "tenth"
@@ -24,29 +28,32 @@ BESIDE_VULGAR = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])|(?<=[¼-¾⅐-⅞])")
 ADDRESS = re.compile(r"[<(\[\"',;:]*[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 AT = re.compile(r"(?<=\w)@(?=\w)")
 AND = re.compile(r"&(?:amp;|(?!#?\w{1,8};))")  # no other entity, such as &nbsp;
-PLUS_OR_EQUALS = re.compile(r"(?:(?<=[^\s+=] )|(?<=[\d%]))[+=](?= ?[-−(]?[$£€]?\.?\d)")
-MINUS = re.compile(r"(?:(?<![^\s(\[\"'])(?<!\d )[-–]|− ?)(?=[$£€]?\.?\d)")  # neither a range nor within a word
+PLUS_OR_EQUALS = re.compile(rf"(?:(?<=[^\s+=] )|(?<=[\d%‰]))[+=](?= ?[-−(]?[{SIGNS}]?\.?\d)")
+MINUS = re.compile(rf"(?:(?<![^\s(\[\"'])(?<!\d )[-–]|− ?)(?=[{SIGNS}]?\.?\d)")  # neither a range nor within a word
 TIME = re.compile(
     r"(?<![\d:.,/])(?:0?([1-9])|(1\d|2[0-3])):([0-5]\d)(?![\d:/]|[.,]\d)(?: o'clock)?(?P<half>(?= ?[ap]\.? ?m\b))?",
     re.I,
 )
-# Spelled in digits where a part begins with a zero: 007, 555-0199; not within a longer number, a time or a share.
-CODE = re.compile(r"(?<![\d.,:/⁄$£€])(?<!\d-)\d++(?:-\d++)*+(?![:/⁄.,]\d| ?%|(?:st|nd|rd|th)\b)")
+# Spelled in digits where a part begins with a zero: 007, 00, 555-0199; not within a longer number, a time or a share.
+CODE = re.compile(rf"(?<![\d.,:/⁄{SIGNS}])(?<!\d-)\d++(?:-\d++)*+(?![:/⁄.,]\d| ?[%‰]|(?:st|nd|rd|th)\b)")
 THIN_SPACES = re.compile(r"(?<!\d)\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?!\d)")  # between thousands
 THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?: 000)+(?!\d)")
+INDIAN = re.compile(r"(?<![\d.,])[1-9]\d?(?:,\d\d){1,4},\d{3}(?!,?\d)")  # 1,00,000
 DOTTED = re.compile(r"(?<![\d.,])\d++(?:\.\d++){2,}(?!\.?\d)")  # 1.0.2, 192.168.0.1
 FRACTION = re.compile(  # 1/2, but not 25/12/2020; NFKC writes ¾ as 3⁄4
     r"(?:(?<=\d)(?<![/⁄]\d)(?<![/⁄]\d\d)(?P<mixed>[ -])|(?<![\w/⁄.,:]))"
     r"(?:(?=1/[234]|2/3|3/4|.⁄)(?P<top>[1-9])[/⁄](?P<bottom>10|[2-9]))(?![\w/⁄]|[.,:]\d)(?P<percent> ?%)?"
 )
+SUMS = re.compile(rf"(?<!\d)([{SIGNS}]) ?(\d{{1,3}}(?:,\d{{3}})++|\d++)[-–](?=[1-9]\d*+(?!-\d))")  # $5-10
 SUM = re.compile(
-    rf"(?<!\d)(?P<sign>[$£€]) ?(?P<number>{NUMBER}|\.\d+)"
+    rf"(?<!\d)(?P<sign>[{SIGNS}]) ?(?P<number>{NUMBER}|\.\d+)"
     r"(?:(?:[ -]?(?P<scale>hundred|thousand|million|billion|trillion)|(?P<short>k|m|bn))\b)?",
     re.I,
 )
-UNIT = re.compile(r"(?:(?<![\d.,])(?P<one>1)|(?<=\d)|(?=°)) ?(?P<sign>[$£€¢]|°(?: ?(?P<degrees>[CF])\b)?)", re.I)
+UNIT = re.compile(rf"(?:(?<![\d.,])(?P<one>1)|(?<=\d)|(?=°)) ?(?P<sign>[{SIGNS}¢]|°(?: ?(?P<degrees>[CF])\b)?)", re.I)
 FIGURES = re.compile(
-    rf"(?P<number>{NUMBER}|(?<![\w.])\.\d+)(?:(?P<ordinal>(?:st|nd|rd|th)\b)|(?P<percent> ?%)|(?P<plural>'?s\b))?", re.I
+    rf"(?P<number>{NUMBER}|(?<![\w.])\.\d+)(?:(?P<ordinal>(?:st|nd|rd|th)\b)| ?(?P<share>[%‰])|(?P<plural>'?s\b))?",
+    re.I,
 )
 
 MANDARIN_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
@@ -55,9 +62,12 @@ RATIO = re.compile(r"(?<![\d:.])(\d{1,3}):(\d{1,3})(?![\d:])")
 YEARS = re.compile(r"(?<!\d)(\d{4})(?= ?[-–—~] ?\d{4}年)")
 MANDARIN_MONEY = {"¥": "元", "$": "美元", "€": "欧元", "£": "英镑"}
 MANDARIN_SUM = re.compile(r"([¥$€£]) ?(\d++(?:\.\d++)?[万亿千百]*+)(?:美元|元)?")
-CLOCK = re.compile(r"(?<![\d:.])([01]?\d|2[0-4]):([0-5]\d)分?(?![\d:])")
+CLOCK = re.compile(r"(?<![\d:.])([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d)秒?|分)?(?![\d:])")
+MANDARIN_DEGREES = re.compile(r"(?<=\d) ?° ?([CF])(?![A-Za-z])")
+MANDARIN_SHARE = re.compile(r"(?<!\d)(-?)(\d++(?:\.\d++)?) ?([%‰])")
+BORN = re.compile(r"(?<![\d.-])\d\d(?=后)")  # 90后: who was born in the nineties
 # Not 010-12345678, nor 1-2-3.
-RANGE = r"(?<![\d-])(\d{1,6}(?:[年月日点分元%]|美元)?) ?[-–—~] ?(?=(?!0\d)\d{1,6}(?![\d-]))"
+RANGE = r"(?<![\d-])(\d{1,6}(?:[年月日点分秒元%‰]|美元|[摄华]氏度)?) ?[-–—~] ?(?=(?!0\d)\d{1,6}(?![\d-]))"
 
 
 def english_numbers(text: str) -> str:
@@ -72,9 +82,11 @@ def english_numbers(text: str) -> str:
     text = _symbols(text)
     text = TIME.sub(_time, text)  # like the next, it leaves smaller numbers to the last
     text = THOUSANDS.sub(lambda match: match[0].replace(" ", ","), text)
+    text = INDIAN.sub(lambda match: match[0].replace(",", ""), text)
     text = CODE.sub(_spelled, text)
     text = DOTTED.sub(lambda match: match[0].replace(".", " point "), text)
     text = FRACTION.sub(_fraction, text)
+    text = SUMS.sub(lambda match: f" {_cardinal(match[2].replace(',', ''))} to {match[1]}", text)
     text = SUM.sub(_spoken_money, text)
     text = UNIT.sub(_unit, text)
     return FIGURES.sub(_spoken_figures, text)
@@ -111,8 +123,8 @@ def _spelled(match: re.Match[str]) -> str:
 
 
 def _is_code(figures: str) -> bool:
-    """Whether a part of three digits or more begins with a zero: no number does, and no part of a date."""
-    return any(part[0] == "0" and len(part) > 2 for part in figures.split("-"))
+    """Whether a part is 00, or of three digits or more and begins with a zero: no number is, and no part of a date."""
+    return any(part == "00" or (part[0] == "0" and len(part) > 2) for part in figures.split("-"))
 
 
 def _fraction(match: re.Match[str]) -> str:
@@ -159,7 +171,7 @@ def _spoken_figures(match: re.Match[str]) -> str:
         return f" {spoken[:-1]}ies " if spoken.endswith("y") else f" {spoken}s "
     if point:
         spoken += f" point {_digits(decimals)}"
-    return f" {spoken} {'percent' if match['percent'] else ordinal or plural} "
+    return f" {spoken} {SHARES.get(match['share'], ordinal or plural)} "
 
 
 def _is_year(number: str) -> bool:
@@ -181,7 +193,7 @@ def _digits(number: str) -> str:
 def mandarin_numbers(text: str) -> str:
     """1,234 -> 一千二百三十四; 3.5% -> 百分之三点五; 10:05 -> 十点零五分; 2021-05-03 -> 二零二一年五月三日.
 
-    3-5 is a range, 三到五; 007 is spelled, 零零七.
+    18°C becomes 十八摄氏度. 3-5 is a range, 三到五; 007 and 90后 are spelled, 零零七 and 九零后.
     """
     import cn2an
 
@@ -193,15 +205,24 @@ def mandarin_numbers(text: str) -> str:
     text = RATIO.sub(r"\1比\2", text)  # what is no time: 1:3, 2:0
     text = YEARS.sub(r"\1年", text)
     text = CODE.sub(_mandarin_spelled, text)
+    text = MANDARIN_DEGREES.sub(lambda match: "摄氏度" if match[1] == "C" else "华氏度", text)
     text = re.sub(RANGE, r"\1到", text)
+    text = MANDARIN_SHARE.sub(_mandarin_share, text)
+    text = BORN.sub(lambda match: match[0].translate(MANDARIN_DIGITS), text)
     text = re.sub(r"\d{17,}", lambda match: match[0].translate(MANDARIN_DIGITS), text)  # beyond cn2an: digit by digit
     return str(cn2an.transform(text, "an2cn"))
 
 
 def _mandarin_time(match: re.Match[str]) -> str:
-    """10:05 -> 10点零5分; 10:00 -> 10点."""
-    minutes = match[2].replace("0", "零", 1) if match[2][0] == "0" else match[2]
-    return f"{match[1]}点" if match[2] == "00" else f"{match[1]}点{minutes}分"
+    """10:05 -> 10点零5分; 10:00 -> 10点; 12:00:05 -> 12点零分5秒."""
+    hour, minutes = int(match[1]), match[2].lstrip("0")
+    past = f"{'零' if len(minutes) < 2 else ''}{minutes}分" if minutes or match[3] else ""
+    return f"{hour}点{past}{f'{int(match[3])}秒' if match[3] else ''}"
+
+
+def _mandarin_share(match: re.Match[str]) -> str:
+    """-50% -> 负百分之50; 5‰ -> 千分之5."""
+    return f"{'负' if match[1] else ''}{'百' if match[3] == '%' else '千'}分之{match[2]}"
 
 
 def _mandarin_spelled(match: re.Match[str]) -> str:

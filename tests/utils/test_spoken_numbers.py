@@ -45,6 +45,13 @@ Python 3.11.7., 10.0.0.1|python three point eleven point seven ten point zero po
 .5, about .25%, -.5|point five about point two five percent minus point five
 I paid $25 for two books.|i paid twenty five dollars for two books
 May 25th, 1984|may twenty fifth nineteen eighty four
+00 and 007, 3:00, 1.00|zero zero and zero zero seven three o'clock one point zero zero
+5‰, 0.5 ‰, 05‰|five per mille zero point five per mille five per mille
+¥500, ￥1, ₹200, ₹1.50|five hundred yen one yen two hundred rupees one rupee and fifty paise
+-¥5, 7 ₹, ₹5m|minus five yen seven rupees five million rupees
+$5-10, £1500–2,000|five to ten dollars one thousand five hundred to two thousand pounds
+$5-10 million, -$5-7.50|five to ten million dollars minus five to seven dollars and fifty cents
+1,00,000, ₹12,34,000.50|one hundred thousand one million two hundred and thirty four thousand rupees and fifty paise
 """.strip().split("\n")
 HOSTILE = [
     "1",
@@ -69,6 +76,9 @@ HOSTILE = [
     "0-0",
     "1.2.",
     " 000",
+    "1,00",
+    "$1-1",
+    "1‰",
 ]
 
 
