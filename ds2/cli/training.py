@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 FEW = 50  # utterances: an error rate on fewer says little
 MOST_BATCHES = 1_000_000  # of a range test, which needs a hundred
 MOST_RANKS = 1024  # processes on one machine
+STALE = (
+    "\nds2: the confidence of words, and what is dropped as no speech, is still that of {start}: "
+    "ds2 calibrate OTHERS.jsonl --model {tuned}"
+)
 
 
 def train_command(
@@ -78,7 +82,9 @@ def _read_recipe(config: Path, settings: Settings) -> "TrainConfig":
 
 
 def _before_and_after(start: str, tuned: Path, dev: Path, device: str) -> str:
-    """A line on what fine-tuning brought: the error rate of both models, each with its whole search."""
+    """Lines on what fine-tuning brought, the error rate of both models, each with its whole search; and on what the new
+    one still has of the old."""
+    from ds2.bundle import Bundle
     from ds2.data.manifest import read_manifest
     from ds2.recognition.evaluate import evaluate
     from ds2.recognition.recognizer import Recognizer
@@ -86,7 +92,9 @@ def _before_and_after(start: str, tuned: Path, dev: Path, device: str) -> str:
     utterances = read_manifest(dev)
     before, after = (evaluate(Recognizer.load(model, device), utterances).words.rate for model in (start, tuned))
     little = "; so few say little, compare both by ds2 eval on others" if len(utterances) < FEW else ""
-    return f"ds2: {dev}, {len(utterances)} utterances: WER {before:.1%} before, {after:.1%} after{little}"
+    brought = f"ds2: {dev}, {len(utterances)} utterances: WER {before:.1%} before, {after:.1%} after{little}"
+    stale = STALE.format(start=start, tuned=tuned) if Bundle.load(tuned).confidence is not None else ""
+    return brought + stale
 
 
 def bench_train_command(

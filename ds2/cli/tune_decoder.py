@@ -64,7 +64,8 @@ def tune_decoder_command(
     if picture is not None:
         draw_tuning(tuning, picture)
     written = output or model if tuning.after <= tuning.before else None
-    _print_tuning(tuning, written, "" if bundle.neural_model is None else ", by the first pass alone")
+    by = "" if bundle.neural_model is None else ", by the first pass alone"
+    _print_tuning(tuning, written, by, ", nothing dropped as no speech" if bundle.least_confidence else "")
     if written is not None:
         _with_second_pass(tuned_bundle(candidate, tuning), utterances, device).save(written)
     return SOME_FAILED if tuning.skipped or written is None else 0
@@ -112,10 +113,10 @@ def _check_tuning_outputs(output: Path | None, model: Path, picture: Path | None
     check_writable(output or model, picture)
 
 
-def _print_tuning(tuning: "Tuning", written: Path | None, by: str) -> None:
+def _print_tuning(tuning: "Tuning", written: Path | None, by: str, kept: str) -> None:
     config, outcome = tuning.config, f"written into {written}" if written else "worse than before, nothing is written"
     print(
-        f"{tuning.unit} {tuning.before:.2%} before, {tuning.after:.2%} after{by} (greedy {tuning.greedy:.2%}) at ",
+        f"{tuning.unit} {tuning.before:.2%} before, {tuning.after:.2%} after{by} (greedy {tuning.greedy:.2%}{kept}) at ",
         end="",
     )
     print(f"lm_weight {config.lm_weight:g}, word_bonus {config.word_bonus:g}, beam {config.beam_width}, ", end="")

@@ -35,6 +35,10 @@ def test_known_letters_keep_the_alphabet_the_convolutions_and_the_vocabulary(
     assert f"the model to use will be {output / 'fine-tuned.safetensors'}" in said
     few = "; so few say little, compare both by ds2 eval on others"
     assert re.search(rf"dev.jsonl, 1 utterances: WER [\d.]+% before, [\d.]+% after{few}\n", said)
+    assert (
+        f"still that of digits-streaming: ds2 calibrate OTHERS.jsonl --model {output / 'fine-tuned.safetensors'}"
+        in said
+    )
     before, after = Bundle.load(locate("digits-streaming")), Bundle.load(output / "fine-tuned.safetensors")
     assert after.tokens == before.tokens
     assert after.vocabulary == before.vocabulary
