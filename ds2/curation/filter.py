@@ -59,9 +59,10 @@ class FilterReport:
         bad_above: a segment is bad when its word errors per word of the truth exceed this.
         threshold: log odds up to which segments are kept.
         kept, kept_seconds: fractions of all segments and of their seconds that are kept.
-        examples_kept: fraction of the examples that is kept.
         wer_before, wer_after: of the examples' transcripts, those of all and those that are kept, against the checked
-            texts or the model's transcripts; a classifier scores examples that it has not seen.
+            texts or the model's transcripts.
+        examples_kept, wer_held_out: the fraction of the examples, and the WER of these, that would be kept if each
+            were scored by a classifier that has not seen it (cross validation): what to expect of other segments.
         area: under the ROC curve; None without checked segments.
         roc: (false positive rate, true positive rate) pairs, with checked segments. curve: (fraction kept, WER) pairs.
     """
@@ -73,9 +74,10 @@ class FilterReport:
     threshold: float
     kept: float
     kept_seconds: float
-    examples_kept: float
     wer_before: float
     wer_after: float
+    examples_kept: float
+    wer_held_out: float
     area: float | None
     classifier: Classifier
     roc: list[tuple[float, float]]
@@ -91,13 +93,13 @@ class FilterReport:
         """One line."""
         kept = f"kept {self.kept:.1%} of the segments"
         if self.judged_by == CHECKED:
-            wers = f"{self.wer_before:.2%} before, {self.wer_after:.2%} after"
-            return f"{kept}; WER of the transcripts {wers}, by {self.examples} {CHECKED}"
+            wers = f"{self.wer_before:.2%} before, {self.wer_held_out:.2%} after"
+            return f"{kept}; WER of the transcripts {wers}, by cross-validation on {self.examples} {CHECKED}"
         if self.by_alignment:
             why = f"since {self.wer_before:.0%} of the words differ from the model's transcripts"
             return f"{kept} by their alignment scores, {why}; a better model judges texts better"
-        differ = f"words that differ from the model's transcripts: {self.wer_before:.0%}"
-        return f"{kept}; {differ} before, {self.wer_after:.0%} after; the true WER needs {CHECKED}"
+        differ = f"words that differ from the model's transcripts: {self.wer_before:.1%}"
+        return f"{kept}; {differ} before, {self.wer_after:.1%} after; the true WER needs {CHECKED}"
 
 
 def filter_segments(
@@ -113,10 +115,7 @@ def filter_segments(
         InputError: too few segments to learn from.
     """
     truths = {each.extra["id"]: each.extra["hypothesis"] for each in scored} if checked is None else checked
-    examples = [utterance for utterance in scored if utterance.extra["id"] in truths]
-    if len(examples) < FEWEST_CHECKED:
-        what = "segments" if checked is None else "checked segments that are here"
-        raise InputError(f"{len(examples)} {what}: at least {FEWEST_CHECKED} are needed to learn from")
+    examples = _examples(scored, truths, "segments" if checked is None else "checked segments that are here")
     counts = [word_counts(truths[utterance.extra["id"]], utterance.text) for utterance in examples]
     errors, lengths = torch.tensor(counts, dtype=torch.float64).T
     bad_above, rates = bad_threshold(errors, lengths, config.good_wer), errors / lengths.clamp(min=1)
@@ -133,7 +132,8 @@ def filter_segments(
     judged = [_judge(each, value, value <= threshold) for each, value in zip(scored, odds.tolist(), strict=True)]
     kept = [utterance for utterance in judged if utterance.extra["kept"]]
     points, area = roc(example_odds, bad) if checked is not None else ([], None)
-    chosen = example_odds <= threshold
+    kept_examples = torch.tensor([each.extra["kept"] for each in judged if each.extra["id"] in truths])
+    held_out = example_odds <= threshold
     return judged, FilterReport(
         judged_by=judged_by,
         examples=len(examples),
@@ -142,14 +142,27 @@ def filter_segments(
         threshold=threshold,
         kept=len(kept) / len(scored),
         kept_seconds=sum(each.duration for each in kept) / sum(each.duration for each in scored),
-        examples_kept=float(chosen.double().mean()),
-        wer_before=float(errors.sum() / lengths.sum().clamp(min=1)),
-        wer_after=float(errors[chosen].sum() / lengths[chosen].sum().clamp(min=1)),
+        wer_before=_wer(errors, lengths),
+        wer_after=_wer(errors[kept_examples], lengths[kept_examples]),
+        examples_kept=float(held_out.double().mean()),
+        wer_held_out=_wer(errors[held_out], lengths[held_out]),
         area=area,
         classifier=classifier,
         roc=thinned(points),
         curve=thinned(list(zip(fractions.tolist(), wers.tolist(), strict=True))),
     )
+
+
+def _examples(scored: Sequence[Utterance], truths: dict[str, str], what: str) -> list[Utterance]:
+    """The utterances of which there is a truth.
+
+    Raises:
+        InputError: too few to learn from; says what they are.
+    """
+    examples = [utterance for utterance in scored if utterance.extra["id"] in truths]
+    if len(examples) < FEWEST_CHECKED:
+        raise InputError(f"{len(examples)} {what}: at least {FEWEST_CHECKED} are needed to learn from")
+    return examples
 
 
 def _inputs(utterances: Sequence[Utterance]) -> Tensor:
@@ -161,6 +174,10 @@ def word_counts(truth: str, text: str) -> tuple[int, int]:
     """Word errors of a text, and the words of the truth."""
     reference, hypothesis = split_words(normalize(truth)), split_words(normalize(text))
     return sum(edit.kind != "equal" for edit in align_texts(reference, hypothesis)), len(reference)
+
+
+def _wer(errors: Tensor, lengths: Tensor) -> float:
+    return float(errors.sum() / lengths.sum().clamp(min=1))
 
 
 def bad_threshold(errors: Tensor, lengths: Tensor, good_wer: float) -> float:

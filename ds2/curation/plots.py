@@ -69,13 +69,14 @@ def _draw_roc(axes: Any, report: "FilterReport") -> None:
 def _draw_curve(axes: Any, report: "FilterReport") -> None:
     fractions, wers = (np.array(values) for values in zip(*report.curve, strict=True))
     axes.plot(100 * fractions, 100 * wers, color=GOOD, linewidth=2)
-    here = (100 * report.examples_kept, 100 * report.wer_after)
+    here = (100 * report.examples_kept, 100 * report.wer_held_out)
     axes.plot(*here, "o", color=BAD, markersize=7)
-    label = f"{report.wer_after:.1%} at {report.examples_kept:.0%}"
+    label = f"{report.wer_held_out:.1%} at {report.examples_kept:.0%}"
     axes.annotate(label, here, (-6, 8), textcoords="offset points", ha="right", color=BAD)
     checked = report.area is not None
     axes.set(xlabel="segments kept, %", ylabel="wrong words, %" if checked else "words that differ, %", xlim=(0, 101))
-    axes.set_title("WER of what is kept" if checked else "Texts against the model")
+    held_out = "" if report.by_alignment else ", held out"
+    axes.set_title(("WER of what is kept" if checked else "Texts against the model") + held_out)
     axes.set_ylim(bottom=0)
 
 

@@ -18,7 +18,7 @@ from helpers.readings import RATE, Reading, read_digits
 
 from ds2.cli.main import main
 from ds2.curation import report
-from ds2.curation.filter import FilterConfig
+from ds2.curation.filter import FilterConfig, word_counts
 from ds2.curation.make import CurationConfig, make_corpus
 from ds2.curation.recording import find_pairs
 from ds2.curation.segment import SegmentConfig
@@ -256,6 +256,9 @@ def test_segment_then_filter_at_the_shell(tmp_path: Path, capsys: pytest.Capture
     assert len(kept) + len(rejected) == count
     assert (output / "filter.png").stat().st_size > 1000
     assert kept[0].extra["id"].startswith("a.wav@")
+    pairs = [word_counts(each.extra["hypothesis"], each.text) for each in kept]
+    differ = sum(errors for errors, _ in pairs) / sum(words for _, words in pairs)
+    assert f"{differ:.1%} after; the true WER" in capsys.readouterr().out
 
 
 def test_numbers_are_read_in_the_language_that_is_named(tmp_path: Path) -> None:

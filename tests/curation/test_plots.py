@@ -28,7 +28,7 @@ def test_the_spectrogram_of_a_tone_is_bright_at_its_height() -> None:
 
 def test_the_filter_is_drawn_with_and_without_labels(tmp_path: Path) -> None:
     classifier = Classifier((0.0,) * 6, (1.0,) * 6, (0.5,) * 6, 0.0)
-    values = (20, 5, 0.1, 0.0, 0.9, 0.9, 0.9, 0.2, 0.1)
+    values = (20, 5, 0.1, 0.0, 0.9, 0.9, 0.2, 0.1, 0.9, 0.12)
     curve = [(0.1, 0.0), (1.0, 0.2)]
     reports = [
         FilterReport("checked segments", *values, 0.9, classifier, [(0.0, 0.0), (1.0, 1.0)], curve),
@@ -38,4 +38,5 @@ def test_the_filter_is_drawn_with_and_without_labels(tmp_path: Path) -> None:
     for report, panels in zip(reports, (3, 2, 1), strict=True):
         draw_filter(tmp_path / "filter.svg", report)
         assert (tmp_path / "filter.svg").read_text().count('id="axes_') == panels
+        assert ("held out" in (tmp_path / "filter.svg").read_text()) == (panels > 1)
         assert ("ROC" in (tmp_path / "filter.svg").read_text()) == (panels == 3)
