@@ -98,7 +98,8 @@ def align(
         on_audio: called with the seconds of each window that was heard.
 
     Raises:
-        InputError: the recording cannot be read; a character that the model does not know; a text that does not fit.
+        InputError: the recording cannot be read; a character that the model does not know; a text that does not fit; a
+            model with damaged weights, whose log-probabilities are NaN.
     """
     _check_length(audio, text)
     language = language if language is not None else "en" if is_packaged(recognizer.name) else ""
@@ -142,8 +143,10 @@ def _used_log_probs(
         energy.append(energies(torch.from_numpy(samples), recognizer.sample_rate))
         count += len(samples)
         on_audio(len(samples) / recognizer.sample_rate)
-    level = levels(np.concatenate(energy), recognizer.sample_rate)
-    return torch.cat(parts), level, count / recognizer.sample_rate
+    level, joined = levels(np.concatenate(energy), recognizer.sample_rate), torch.cat(parts)
+    if joined.isnan().any():
+        raise InputError(f"{audio}: the model's log-probabilities hold NaN; check the model and its input")
+    return joined, level, count / recognizer.sample_rate
 
 
 def _hypothesis(recognizer: Recognizer, alignment: Alignment, used: Tensor, columns: Tensor) -> Hypothesis:

@@ -1,5 +1,6 @@
 """Alignment of real recordings, whose joins are known, by the bundled model."""
 
+import dataclasses
 import itertools
 import json
 import operator
@@ -15,10 +16,12 @@ import soundfile
 import torch
 from conftest import DIGITS
 
+from ds2.bundle import Bundle
 from ds2.recognition.align import align, is_doubtful
 from ds2.recognition.calibration import calibration_error
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
+from ds2.utils.model_names import locate
 
 RATE = 8000
 Span = tuple[float, float]
@@ -66,6 +69,15 @@ PHONES = {"zero": 4, "one": 3, "two": 2, "three": 3, "four": 3, "five": 3, "six"
 
 
 @pytest.mark.skipif(shutil.which("flite") is None, reason="the speech synthesiser flite is not installed")
+def test_a_model_with_damaged_weights_is_refused(tmp_path: Path) -> None:
+    bundle = Bundle.load(locate("digits"))
+    weights = {name: torch.full_like(weight, torch.nan) for name, weight in bundle.weights.items() if "output" in name}
+    damaged = dataclasses.replace(bundle, weights=dict(bundle.weights) | weights)
+    texts, _ = write_words(tmp_path / "string.wav", 0)
+    with pytest.raises(InputError, match=r"string.wav: .* hold NaN"):
+        align(Recognizer.from_bundle(damaged, "damaged"), tmp_path / "string.wav", " ".join(texts))
+
+
 def test_a_synthesiser_agrees_on_when_it_spoke(recognizer: Recognizer, tmp_path: Path) -> None:
     """flite tells when each phone ends: median error of starts and ends below 40 ms, in voices it has."""
     rng, errors = random.Random(0), []
