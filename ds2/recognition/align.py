@@ -98,7 +98,7 @@ def align(
         on_audio: called with the seconds of each window that was heard.
 
     Raises:
-        InputError: the recording cannot be read; a character that the model does not know; a text that does not fit; NaN.
+        InputError: the recording cannot be read; a character that the model lacks; a text that does not fit; NaN.
     """
     _check_length(audio, text)
     language = language if language is not None else "en" if is_packaged(recognizer.name) else ""
