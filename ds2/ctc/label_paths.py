@@ -67,6 +67,8 @@ class _LogWeightOnCpu(torch.autograd.Function):
         totals = np.full(len(weights), NEVER, np.float32)
         of_labels, of_blank = np.zeros(emitted.shape, np.float32), np.zeros(silent.shape, np.float32)
 
+        differentiable = any(ctx.needs_input_grad)  # type: ignore[attr-defined]
+
         # A thread uses one set of arrays for all its utterances, one after the other.
         def work(utterances: np.ndarray) -> None:
             room = PlaceStates(np.empty((frames + 1, places)), np.empty((frames + 1, places + 1)), np.empty(frames))
@@ -79,6 +81,7 @@ class _LogWeightOnCpu(torch.autograd.Function):
                 )
                 if ended := label_paths_cpu.states_of_labels(own, states):
                     totals[row] = np.log(states.scales).sum() + np.log(ended)
+                if ended and differentiable:
                     own_gradients = of_labels[row, :time, :count], of_blank[row, :time]
                     label_paths_cpu.posteriors_of_labels(own, states, ended, scratch[:, : count + 1], *own_gradients)
 
