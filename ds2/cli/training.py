@@ -84,7 +84,7 @@ def _read_recipe(config: Path, settings: Settings) -> "TrainConfig":
 def _before_and_after(start: str, tuned: Path, dev: Path, device: str) -> str:
     """Lines on what fine-tuning brought, the error rate of both models, each with its whole search; and on what the new
     one still has of the old."""
-    from ds2.bundle import Bundle
+    from ds2.bundle import read_record
     from ds2.data.manifest import read_manifest
     from ds2.recognition.evaluate import evaluate
     from ds2.recognition.recognizer import Recognizer
@@ -93,7 +93,7 @@ def _before_and_after(start: str, tuned: Path, dev: Path, device: str) -> str:
     before, after = (evaluate(Recognizer.load(model, device), utterances).words.rate for model in (start, tuned))
     little = "; so few say little, compare both by ds2 eval on others" if len(utterances) < FEW else ""
     brought = f"ds2: {dev}, {len(utterances)} utterances: WER {before:.1%} before, {after:.1%} after{little}"
-    stale = STALE.format(start=start, tuned=tuned) if Bundle.load(tuned).confidence is not None else ""
+    stale = STALE.format(start=start, tuned=tuned) if read_record(tuned).confidence is not None else ""
     return brought + stale
 
 
