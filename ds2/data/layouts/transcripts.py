@@ -79,7 +79,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
             elif any(segment.channel for segment in transcript.segments):
                 yield Row(path, "", problem=f"{path}: its channels are separate; divide the recording into files")
             elif not transcript.segments:
-                yield Row(Path(transcript.file), "", place=str(path))
+                yield Row(_recording(transcript.file, path), "", place=str(path))
             else:
                 yield from _segment_rows(transcript, path)
 
