@@ -127,6 +127,11 @@ def split_words(text: str) -> list[str]:
     return re.findall(f"{IDEOGRAPH}|(?:(?!{IDEOGRAPH})\\S)+", text)
 
 
+def is_ideograph(text: str) -> bool:
+    """Whether it is one Chinese character."""
+    return len(text) == 1 and ("\u3400" <= text <= "\u9fff" or "\U00020000" <= text <= "\U0003ffff")
+
+
 def _visible(text: str) -> str:
     """Removes soft hyphens, joiners and direction marks: they divide no words. The zero-width space does, and stays.
 

@@ -34,14 +34,15 @@ class TrigramTables(NamedTuple):
 
 @inlined
 def add_product(vector, matrix, result):  # type: ignore[no-untyped-def]
-    """(R,), (R, C) -> adds the (C,) product to the result, four rows at once."""
+    """(R,) not negative, (R, C) -> adds the (C,) product to the result, four rows at once."""
     rows, columns, r, one = np.uint64(len(vector)), np.uint64(len(result)), np.uint64(0), np.uint64(1)
     four = one + one + one + one
     while r + four <= rows:
         second, third, fourth = r + one, r + one + one, r + one + one + one
         v, w, x, y = vector[r], vector[second], vector[third], vector[fourth]
-        for c in range(columns):
-            result[c] += v * matrix[r, c] + w * matrix[second, c] + x * matrix[third, c] + y * matrix[fourth, c]
+        if v + w + x + y > np.float32(0.0):  # most are 0 where few labels may follow another
+            for c in range(columns):
+                result[c] += v * matrix[r, c] + w * matrix[second, c] + x * matrix[third, c] + y * matrix[fourth, c]
         r += four
     while r < rows:
         for c in range(columns):

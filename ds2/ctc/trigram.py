@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 END = 0  # in place of the blank, which is no label: begins and ends a sequence
-LARGEST = 128  # outputs: the table holds their cube
+LARGEST = 256  # outputs: the table holds their cube
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,17 @@ class Trigram:
     table: Tensor
 
     @classmethod
-    def from_labels(cls, sequences: Iterable[Sequence[int]], outputs: int) -> "Trigram":
+    def from_labels(
+        cls, sequences: Iterable[Sequence[int]], outputs: int, follows: np.ndarray | None = None
+    ) -> "Trigram":
         """Interpolated Witten-Bell estimates (Witten and Bell 1991, method C) from sequences of labels 1..outputs - 1.
 
+        Args:
+            follows: (V, V) whether label b may follow label a, [a, b], with the beginning and the end in place of label
+                0; by default any may. What may not has the probability 0.
+
         Raises:
-            ValueError: more than 128 outputs.
+            ValueError: more than 256 outputs.
         """
         if outputs > LARGEST:
             raise ValueError(f"a dense trigram of at most {LARGEST} outputs, got {outputs}")
@@ -35,8 +41,14 @@ class Trigram:
             row = np.array([END, END, *labels, END])
             np.add.at(counts, (row[:-2], row[1:-1], row[2:]), 1)
         probabilities = np.full(outputs, 1 / outputs)
-        for order in (counts.sum((0, 1)), counts.sum(0), counts):
+        probabilities = _witten_bell(counts.sum((0, 1)), probabilities)
+        if follows is not None:
+            probabilities = np.where(follows, probabilities, 0.0)
+            probabilities /= probabilities.sum(1, keepdims=True)
+        for order in (counts.sum(0), counts):
             probabilities = _witten_bell(order, probabilities)
+        if follows is not None:
+            probabilities *= _reached(follows)[:, :, None]
         return cls(torch.from_numpy(probabilities).float())
 
     def log_probabilities(self, targets: Tensor, lengths: Tensor) -> Tensor:
@@ -46,7 +58,15 @@ class Trigram:
         labels = torch.nn.functional.pad(targets, (0, 1)).where(inside, END)
         before = torch.nn.functional.pad(labels, (2, 0))
         scores = self.table.cpu()[before[:, :-2], before[:, 1:-1], labels].log()
-        return (scores * (torch.arange(scores.shape[1]) <= lengths.unsqueeze(1))).sum(1)
+        return scores.where(torch.arange(scores.shape[1]) <= lengths.unsqueeze(1), 0.0).sum(1)
+
+
+def _reached(follows: np.ndarray) -> np.ndarray:
+    """(V, V) the pairs of labels that may be the last two; both are 0 at the beginning."""
+    reached = follows.copy()
+    reached[:, END] = False  # nothing goes on after the end
+    reached[END, END] = True
+    return reached
 
 
 def _witten_bell(counts: np.ndarray, lower: np.ndarray) -> np.ndarray:

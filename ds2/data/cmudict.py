@@ -1,54 +1,53 @@
 """Pronunciations: words as phones, from a dictionary in the format of CMUdict; the targets of a second CTC output.
 
-    cat  K AE1 T            a word, white space, its phones; stress digits are dropped
+    cat  K AE1 T            a word, white space, its phones; the stress digits of CMUdict's are dropped
     a(2)  EY1 # a letter    another pronunciation of a word; # begins a comment
+    银行  in2 | h ang2       several syllables of pinyin, each of which is a word of the search
 
 The phones of a sentence have a space between words, like its characters.
 """
 
 import lzma
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from ds2.text import BLANK_TOKEN
+from ds2.data.phone_sets import CMUDICT, PINYIN, SPACE, PhoneSet
+from ds2.text import split_words
 from ds2.utils.errors import InputError
 from ds2.utils.files import numbered_lines
 
-PHONES = tuple(
-    "AA AE AH AO AW AY B CH D DH EH ER EY F G HH IH IY JH K L M N NG OW OY P R S SH T TH UH UW V W Y Z ZH".split()
-)
-TOKENS = (BLANK_TOKEN, " ", *PHONES)  # tokens of the output, blank first
-INDEX = {token: number for number, token in enumerate(TOKENS)}
-SPACE = INDEX[" "]
-
-Pronunciation = tuple[int, ...]  # indices of TOKENS
+Pronunciation = tuple[int, ...]  # outputs of the model
 Pronunciations = dict[str, list[Pronunciation]]  # at least one for each word, the most frequent first
+LONGEST = 8  # ideographs of a word with a pronunciation of its own
 
 
-def read_pronunciations(path: str | Path) -> Pronunciations:
+def read_pronunciations(path: str | Path, phones: PhoneSet | None = None) -> Pronunciations:
     """Reads a dictionary, plain or compressed as .xz.
 
+    Args:
+        phones: of the model; by default those that the first line has.
+
     Raises:
-        InputError: the file cannot be read, a line has no phones, or a phone is not one of CMUdict's.
+        InputError: the file cannot be read, a line has no phones, or a phone is not one of them.
     """
     path = Path(path)
     found: Pronunciations = {}
     for number, line in _lines(path):
-        word, *phones = line.partition(" #")[0].split() or [""]
+        word, *spoken = line.partition(" #")[0].split() or [""]
         if not word or word.startswith(";;;"):
             continue
-        try:
-            pronunciation = tuple(INDEX[phone.rstrip("012")] for phone in phones)
-        except KeyError as error:
-            raise InputError(f"{path}:{number}: {error.args[0]} is no phone of CMUdict: {', '.join(PHONES)}") from None
-        if not pronunciation:
+        if not spoken:
             raise InputError(f"{path}:{number}: expected a word and its phones, got {line!r:.60}")
+        phones = phones or (CMUDICT if CMUDICT.knows(spoken[0]) else PINYIN)
+        if unknown := [phone for phone in spoken if not phones.knows(phone)]:
+            listed = ", ".join(phones.phones)
+            raise InputError(f"{path}:{number}: {unknown[0]} is no phone of {phones.name}: {listed:.400}")
         own = found.setdefault(re.sub(r"\(\d+\)$", "", word), [])
-        if pronunciation not in own:
+        if (pronunciation := phones.numbers(spoken)) not in own:
             own.append(pronunciation)
     return found
 
@@ -58,14 +57,21 @@ def phone_targets(texts: Sequence[str], pronunciations: Mapping[str, Sequence[Pr
 
     A text with a word that has no pronunciation gets the length 0.
     """
-    rows = [torch.tensor(_phone_numbers(text.split(), pronunciations), dtype=torch.long) for text in texts]
+    words = (list(_pronounced_words(text, pronunciations)) for text in texts)
+    rows = [torch.tensor(_phone_numbers(each, pronunciations), dtype=torch.long) for each in words]
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), lengths
 
 
-def phone_text(labels: Iterable[int]) -> str:
-    """Phones as text, with a bar between words: K AE T | S AE T."""
-    return " ".join("|" if label == SPACE else TOKENS[label] for label in labels)
+def _pronounced_words(text: str, pronunciations: Container[str]) -> Iterator[str]:
+    """The words of a text; from left to right the longest ones of several ideographs that have a pronunciation."""
+    for part in text.split():
+        units, place = split_words(part), 0
+        while place < len(units):
+            sizes = range(min(LONGEST, len(units) - place), 1, -1)
+            size = next((size for size in sizes if "".join(units[place : place + size]) in pronunciations), 1)
+            yield "".join(units[place : place + size])
+            place += size
 
 
 def _phone_numbers(words: Sequence[str], pronunciations: Mapping[str, Sequence[Pronunciation]]) -> list[int]:

@@ -4,6 +4,8 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ds2.text import is_ideograph
+
 SHOWN = 60  # characters of a text in a repr
 
 
@@ -43,14 +45,10 @@ def word_spans(texts: list[str]) -> Iterator[tuple[int, int]]:
     """(first, past the last) token of each word."""
     first = 0
     for position, text in enumerate([*texts, " "]):
-        alone = text == " " or _is_ideograph(text)
+        alone = text == " " or is_ideograph(text)
         if alone and position > first:
             yield first, position
-        if _is_ideograph(text):
+        if is_ideograph(text):
             yield position, position + 1
         if alone:
             first = position + 1
-
-
-def _is_ideograph(text: str) -> bool:
-    return len(text) == 1 and ("\u3400" <= text <= "\u9fff" or "\U00020000" <= text <= "\U0003ffff")

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Literal
 
 from ds2.audio.augment import AugmentConfig
-from ds2.data.cmudict import TOKENS as PHONE_TOKENS
 from ds2.data.corpus_sampling import SamplingConfig
+from ds2.data.phone_sets import phone_set
 from ds2.model.config import ModelConfig
 from ds2.text import Units
 from ds2.utils.config import require
@@ -21,7 +21,7 @@ class DataConfig:
     train: tuple[Path, ...]  # manifests
     dev: Path  # manifest; the epoch with the lowest dev WER is kept, with phones the lowest PER
     workers: int = 1  # processes that read and augment, for each process that trains
-    alphabet: tuple[Path, ...] = ()  # manifests whose texts give the tokens; by default those of train
+    alphabet: tuple[Path, ...] = ()  # manifests or texts (.txt) that give the tokens; by default the texts of train
     units: Units = "characters"  # or "bigrams": half as many tokens, so fewer output frames are enough
     fraction: float = 1.0  # of the training set's hours to use: shows how much more data would help, see power_law
     lexicon: Path | None = None  # pronunciations as in CMUdict; the second output layer, model.phones, learns them
@@ -156,8 +156,8 @@ class TrainConfig:
             raise ValueError("data.lexicon and model.phones come together")
         if self.model.biphones and self.optimizer.phone_loss != "ctc-crf" and self.start_from is None:
             raise ValueError("model.biphones are learnt by optimizer.phone_loss = ctc-crf alone")
-        if self.model.phones not in (0, len(PHONE_TOKENS)):
-            raise ValueError(f"model.phones = {self.model.phones} must be {len(PHONE_TOKENS)}, the phones of CMUdict")
+        if self.model.phones:
+            phone_set(self.model.phones)
         require(self, "at least 1", lambda count: count >= 1, "epochs", "batch_size", "accumulate")
         counts = ("curriculum_epochs", "patience", "seed", "observe", "profile", "checkpoint_minutes")
         require(self, "0 or more", lambda count: count >= 0, *counts)

@@ -3,11 +3,12 @@
 import contextlib
 import functools
 import hashlib
+import itertools
 import logging
 import math
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from ds2.text import Tokenizer
 from ds2.train.config import TrainConfig
 from ds2.train.distributed.ranks import Ranks
 from ds2.utils.errors import InputError
+from ds2.utils.files import numbered_lines
 from ds2.utils.object_storage import fetched, url_of
 
 LARGE_BYTES = 100 << 20  # of a manifest: some 700,000 lines, which as objects take a gigabyte in every rank
@@ -64,8 +66,9 @@ class TrainingData:
         self.dev = read_manifest(config.data.dev)
         # A bundle's output layer has its tokens: texts must fit them, unless the layer is made anew or extended.
         if start is None or config.start.new_alphabet:
-            spelt = [opened(path, ranks) for path in config.data.alphabet] or whole  # a fraction has the same alphabet
-            self.tokenizer = Tokenizer.from_texts(values(Joined(spelt), "text"), config.data.units)
+            # A fraction has the same alphabet as the whole.
+            spelt = [_texts(path, ranks) for path in config.data.alphabet] or [values(Joined(whole), "text")]
+            self.tokenizer = Tokenizer.from_texts(itertools.chain.from_iterable(spelt), config.data.units)
             if config.data.alphabet:
                 check_characters(self.train, self.tokenizer)
         else:
@@ -172,6 +175,11 @@ class TrainingData:
             worker_init_fn=_ignore_signals,
             generator=torch.Generator(),  # it draws a number at its start: not from the run's random state
         )
+
+
+def _texts(path: Path, ranks: Ranks) -> Iterable[str]:
+    """The texts of a manifest, or the lines of a text file."""
+    return (line for _, line in numbered_lines(path)) if path.suffix == ".txt" else values(opened(path, ranks), "text")
 
 
 def _origin(start: Bundle) -> dict[str, Any]:

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from ds2.bundle import Bundle
-from ds2.data.cmudict import TOKENS
 from ds2.data.manifest import read_manifest, write_manifest
+from ds2.data.phone_sets import phone_set
 from ds2.data.split import split
 from ds2.data.utterance import Utterance
 from ds2.decoder.config import BeamConfig
 from ds2.decoder.pronunciations import NAMES, Pronunciations
 from ds2.model.config import ModelConfig
-from ds2.text import normalize
+from ds2.text import normalize, split_words
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import TrainConfig
 from ds2.train.fingerprint import check_fingerprint, fixed_values
@@ -157,8 +157,8 @@ def lexicon_lines(bundle: Bundle, utterances: Iterable[Utterance]) -> list[str]:
     if lm is None or not set(NAMES) <= lm.arrays.keys():
         raise InputError("the model knows phones, but its bundle holds no pronunciations; name data.lexicon")
     found = Pronunciations(lm.words, *(lm.arrays[name].numpy() for name in NAMES)).to_dict()
-    words = sorted({word for each in utterances for word in each.text.split()} & found.keys())
-    return [f"{word} {' '.join(TOKENS[phone] for phone in found[word][0])}" for word in words]
+    words, phones = {word for each in utterances for word in split_words(each.text)}, phone_set(bundle.phones)
+    return [f"{word} {phones.text(found[word][0])}" for word in sorted(words & found.keys())]
 
 
 def save_fine_tuned(model: str, manifest: Path, output: Path) -> Path:

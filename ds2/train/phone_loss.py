@@ -8,7 +8,8 @@ from torch import Tensor
 from ds2.ctc import ctc_loss
 from ds2.ctc.crf import ctc_crf_loss
 from ds2.ctc.trigram import Trigram
-from ds2.data.cmudict import TOKENS, phone_targets, read_pronunciations
+from ds2.data.cmudict import phone_targets, read_pronunciations
+from ds2.data.phone_sets import phone_set
 from ds2.train.config import TrainConfig
 
 CTC_WEIGHT = 0.1  # of the CTC loss beside CTC-CRF
@@ -24,7 +25,8 @@ class PhoneLoss:
             InputError: the lexicon cannot be read.
         """
         self.weight = config.optimizer.phone_weight
-        self.pronunciations = read_pronunciations(lexicon)
+        self.phones = phone_set(config.model.phones)
+        self.pronunciations = read_pronunciations(lexicon, self.phones)
         self.trigram = self._trigram(texts) if config.optimizer.phone_loss == "ctc-crf" else None
 
     def __call__(self, logits: Tensor, lengths: Tensor, texts: Sequence[str], biphones: Tensor | None = None) -> Tensor:
@@ -41,4 +43,4 @@ class PhoneLoss:
 
     def _trigram(self, texts: Iterable[str]) -> Trigram:
         rows = (phone_targets([text], self.pronunciations)[0][0].tolist() for text in texts)
-        return Trigram.from_labels((row for row in rows if row), len(TOKENS))
+        return Trigram.from_labels((row for row in rows if row), len(self.phones.tokens), self.phones.follows)

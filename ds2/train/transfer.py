@@ -26,7 +26,7 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
     """Loads the bundle's weights into the model; alphabet, sample rate, width and directions may differ.
 
     Outputs for phones and biphones, gates, a lookahead or an adaptive power that the bundle lacks are those of the new
-    model; outputs for phones and biphones that the new model lacks are left out.
+    model, and those for the phones of another language; those that the new model lacks are left out.
 
     Raises:
         InputError: the models differ in something else.
@@ -54,10 +54,11 @@ def fit_weights(model: AcousticModel, tokenizer: Tokenizer, start: Bundle, confi
 
 
 def is_left_out(name: str, theirs: ModelConfig, ours: ModelConfig) -> bool:
-    """Whether a weight belongs to a part that our model does without."""
+    """Whether a weight belongs to a part that our model does without, or has for other phones."""
     backwards = theirs.bidirectional and not ours.bidirectional and ".backwards." in name
-    outputs = ("phone_output.", ours.phones), ("biphones.", ours.biphones)
-    return backwards or any(name.startswith(prefix) and not count for prefix, count in outputs)
+    others = theirs.phones != ours.phones
+    outputs = ("phone_output.", others), ("biphones.", others or not ours.biphones)
+    return backwards or any(name.startswith(prefix) and left_out for prefix, left_out in outputs)
 
 
 def same_frontend(start: Bundle, config: TrainConfig) -> bool:

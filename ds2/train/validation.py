@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from ds2.ctc import ctc_loss
-from ds2.data.cmudict import Pronunciation, phone_targets, phone_text
+from ds2.data.cmudict import Pronunciation, phone_targets
 from ds2.data.dataset import Batch
+from ds2.data.phone_sets import phone_set
 from ds2.decoder import greedy
 from ds2.metrics import cer, wer
 from ds2.model.acoustic import AcousticModel
@@ -81,8 +82,9 @@ def _phone_texts(
 ) -> tuple[list[str], list[str]]:
     """Right and recognised phones of the texts whose words all have a pronunciation."""
     targets, sizes = phone_targets(texts, pronunciations)
+    phones = phone_set(log_probs.shape[2])
     known = [
-        (phone_text(row[:size].tolist()), phone_text(hypothesis.tokens))
+        (phones.text(row[:size].tolist()), phones.text(hypothesis.tokens))
         for row, size, hypothesis in zip(targets, sizes.tolist(), greedy(log_probs, lengths), strict=True)
         if size
     ]

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 from ds2.cli.recipe_scripts import run_script
-from ds2.data.cmudict import TOKENS, read_pronunciations
+from ds2.data.cmudict import read_pronunciations
 from ds2.data.manifest import read_manifest
+from ds2.data.phone_sets import CMUDICT
 from ds2.decoder.letter_to_sound import guess_pronunciations
 from ds2.lm.ngram import NGram
 
@@ -25,14 +26,14 @@ def words_of(path: Path) -> set[str]:
 
 def main() -> None:
     dictionary, *sources = map(Path, sys.argv[1:])
-    known = read_pronunciations(dictionary)
+    known = read_pronunciations(dictionary, CMUDICT)
     words = set.union(*map(words_of, sources))
     spelt = {word: spoken for word, spoken in known.items() if set(word) <= LETTERS}
     guessed = guess_pronunciations(words - known.keys(), spelt)
     for word in sorted(words):
         spoken = known.get(word) or [guessed[word]]
         for number, phones in enumerate(filter(None, spoken), 1):
-            print(word if number == 1 else f"{word}({number})", *(TOKENS[phone] for phone in phones))
+            print(word if number == 1 else f"{word}({number})", CMUDICT.text(phones))
 
 
 if __name__ == "__main__":

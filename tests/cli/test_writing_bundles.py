@@ -13,7 +13,7 @@ import torch
 
 from ds2.bundle import Bundle
 from ds2.cli.main import main
-from ds2.data.cmudict import TOKENS as PHONES
+from ds2.data.phone_sets import CMUDICT
 from ds2.decoder.config import BeamConfig
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.estimate import EstimateConfig, estimate
@@ -34,9 +34,9 @@ def whole(tmp_path: Path) -> Path:
     pronunciations, a decoder, a calibration and punctuation."""
     bundle = Bundle.load("digits-streaming")
     generator = torch.Generator().manual_seed(1)
-    layer = {"phone_output.weight": torch.randn(len(PHONES), bundle.config["hidden"], generator=generator)}
-    layer["phone_output.bias"] = torch.zeros(len(PHONES))
-    config = {**bundle.config, "phones": len(PHONES)}
+    layer = {"phone_output.weight": torch.randn(len(CMUDICT.tokens), bundle.config["hidden"], generator=generator)}
+    layer["phone_output.bias"] = torch.zeros(len(CMUDICT.tokens))
+    config = {**bundle.config, "phones": len(CMUDICT.tokens)}
     tagger = {name: torch.randn(shape, generator=generator).half() for name, shape in shapes(2, 4, 3, 2).items()}
     bundle = dataclasses.replace(
         bundle,

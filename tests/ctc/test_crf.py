@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -200,5 +201,28 @@ def test_the_trigram_by_hand() -> None:
 
 
 def test_too_many_outputs_for_a_dense_table() -> None:
-    with pytest.raises(ValueError, match="at most 128 outputs, got 129"):
-        Trigram.from_labels([[1]], 129)
+    with pytest.raises(ValueError, match="at most 256 outputs, got 257"):
+        Trigram.from_labels([[1]], 257)
+
+
+def test_labels_that_may_not_follow_each_other_have_no_paths() -> None:
+    """Of two labels the second may only follow the first: 1 2 or 1 2 1 2, as initials and finals of pinyin."""
+    follows = np.array([[True, True, False], [False, False, True], [True, True, False]])
+    trigram = Trigram.from_labels([[1, 2], [1, 2, 1, 2]], 3, follows)
+    scores = random_scores(1, 5, 3).requires_grad_()
+    found = log_partition(scores, torch.tensor([5]), trigram)
+    weights = []
+    for path in itertools.product(range(3), repeat=5):
+        row = (0, 0, *labels_of(path), 0)
+        prior = math.prod(float(trigram.table[row[i : i + 3]]) for i in range(len(row) - 2))
+        allowed = all(follows[pair] for pair in itertools.pairwise(row[1:]))
+        assert (prior > 0) == allowed
+        if allowed:
+            weights.append(sum(scores[0, t, symbol].double() for t, symbol in enumerate(path)) + math.log(prior))
+    expected = torch.stack(weights).logsumexp(0)
+    torch.testing.assert_close(found[0], expected.float(), rtol=1e-5, atol=1e-5)
+    [gradient] = torch.autograd.grad(found.sum(), scores)
+    [exact] = torch.autograd.grad(expected, scores)
+    torch.testing.assert_close(gradient, exact.float(), rtol=1e-5, atol=1e-6)
+    loss = ctc_crf_loss(scores.detach(), torch.tensor([[1, 2, 0]]), torch.tensor([5]), torch.tensor([2]), trigram)
+    assert 0 < float(loss) < math.inf

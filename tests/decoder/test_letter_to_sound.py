@@ -1,6 +1,6 @@
 """Letter-to-sound, learned from a handful of words."""
 
-from ds2.data.cmudict import INDEX, TOKENS
+from ds2.data.phone_sets import CMUDICT
 from ds2.decoder.letter_to_sound import guess_pronunciations, with_guesses
 from ds2.decoder.pronunciations import Pronunciations
 
@@ -12,12 +12,12 @@ DICTIONARY = {
 }  # fmt: skip
 
 
-KNOWN = {word: [tuple(INDEX[each] for each in phones.split())] for word, phones in DICTIONARY.items()}
+KNOWN = {word: [CMUDICT.numbers(phones.split())] for word, phones in DICTIONARY.items()}
 
 
 def spoken(*words: str) -> list[str]:
     guessed = guess_pronunciations(words, KNOWN)
-    return [" ".join(TOKENS[phone] for phone in guessed[word]) for word in words]
+    return [CMUDICT.text(guessed[word]) for word in words]
 
 
 def test_letters_stand_for_none_one_or_two_phones() -> None:
@@ -37,6 +37,6 @@ def test_guesses_join_the_pronunciations_that_there_are() -> None:
     """Known words keep theirs, and a word without one letter that was learned gets none."""
     known = Pronunciations.of(KNOWN)
     both = with_guesses(known, ["cab", "cat", "cab", "é1"]).to_dict()
-    assert both == {**known.to_dict(), "cab": [tuple(INDEX[phone] for phone in ("K", "AE", "B"))]}
+    assert both == {**known.to_dict(), "cab": [CMUDICT.numbers(("K", "AE", "B"))]}
     assert with_guesses(known, ["cat"]) is known
     assert with_guesses(Pronunciations.of({}), ["cat"]).to_dict() == {}

@@ -12,8 +12,9 @@ import pytest
 import soundfile
 from helpers.scripts import run_script
 
-from ds2.data.cmudict import TOKENS, read_pronunciations
+from ds2.data.cmudict import read_pronunciations
 from ds2.data.manifest import read_manifest
+from ds2.data.phone_sets import CMUDICT
 from ds2.data.utterance import Utterance
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "english"
@@ -89,7 +90,7 @@ def test_a_lexicon_has_all_words_and_says_how_the_unknown_sound(tmp_path: Path) 
     place = corpus(tmp_path / "corpus", [("a", "cat tab"), ("b", "bat")])
     (tmp_path / "lexicon").write_text(run_script(RECIPE / "lexicon.py", dictionary, place / "manifest.jsonl"))
     found = read_pronunciations(tmp_path / "lexicon")
-    spoken = {word: [" ".join(TOKENS[phone] for phone in each) for each in every] for word, every in found.items()}
+    spoken = {word: [CMUDICT.text(each) for each in every] for word, every in found.items()}
     assert spoken == {"bat": ["B AE T"], "cat": ["K AE T", "K AH T"], "tab": ["T AE B"]}
 
 

@@ -26,6 +26,15 @@ def test_unknown_dev_characters_are_refused(spoken_digits: Manifests, tmp_path: 
         Trainer(augmented_config(manifest, data=DataConfig((manifest,), dev, 0)), tmp_path / "run")
 
 
+def test_a_text_file_gives_the_alphabet(spoken_digits: Manifests, tmp_path: Path) -> None:
+    """Characters that are frequent, but not in the few texts of the training set."""
+    manifest, characters = spoken_digits(4), tmp_path / "characters.txt"
+    characters.write_text("我\nqx\nefghinorstuvwz \n")
+    data = DataConfig((manifest,), manifest, workers=0, alphabet=(characters,))
+    found = Trainer(augmented_config(manifest, data=data), tmp_path / "run").data.tokenizer
+    assert {"我", "q", "x", " "} < set(found.tokens)
+
+
 def test_a_fraction_of_the_training_set_keeps_its_whole_alphabet(spoken_digits: Manifests, tmp_path: Path) -> None:
     manifest = spoken_digits(12)
     data = DataConfig((manifest,), manifest, workers=0, fraction=0.2)

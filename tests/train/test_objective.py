@@ -11,8 +11,8 @@ from conftest import TINY
 from helpers.training import Manifests, plain_config, train_batch
 
 from ds2.bundle import Bundle
-from ds2.data.cmudict import TOKENS as PHONE_TOKENS
 from ds2.data.dataset import Batch
+from ds2.data.phone_sets import CMUDICT
 from ds2.model.config import ConvolutionConfig, ModelConfig
 from ds2.train.config import DataConfig, OptimizerConfig
 from ds2.train.objective import Objective, to_uniform
@@ -67,7 +67,7 @@ DIGITS = {
 def test_phones_are_learnt_beside_letters(spoken_digits: Manifests, tmp_path: Path) -> None:
     """The loss is that of the letters and the weighted one of the phones; words without pronunciation cost nothing."""
     manifest = spoken_digits(8)
-    model = dataclasses.replace(TINY, phones=len(PHONE_TOKENS))
+    model = dataclasses.replace(TINY, phones=len(CMUDICT.tokens))
 
     def trained(weight: float, words: dict[str, str], epochs: int) -> Trainer:
         data = DataConfig((manifest,), manifest, workers=0, lexicon=lexicon_of(tmp_path, words))
@@ -95,7 +95,7 @@ def test_phones_learn_as_whole_sequences(spoken_digits: Manifests, tmp_path: Pat
     """CTC-CRF knows from the training texts which phones follow each other, so its loss is smaller than that of CTC."""
     manifest = spoken_digits(8)
     data = DataConfig((manifest,), manifest, workers=0, lexicon=lexicon_of(tmp_path, DIGITS))
-    model = dataclasses.replace(TINY, phones=len(PHONE_TOKENS))
+    model = dataclasses.replace(TINY, phones=len(CMUDICT.tokens))
 
     def trained(kind: Literal["ctc", "ctc-crf"], epochs: int) -> Trainer:
         optimizer = OptimizerConfig("adamw", 1e-3, phone_loss=kind)
@@ -126,7 +126,7 @@ def test_biphones_and_gates_begin_as_if_they_were_not_there_and_are_learnt(
     manifest = spoken_digits(8)
     data = DataConfig((manifest,), manifest, workers=0, lexicon=lexicon_of(tmp_path, DIGITS))
     layers = ConvolutionConfig(8, (5, 5), (2, 2)), ConvolutionConfig(12, (0, 3), (1, 1))
-    plain = dataclasses.replace(TINY, convolutions=layers, phones=len(PHONE_TOKENS))
+    plain = dataclasses.replace(TINY, convolutions=layers, phones=len(CMUDICT.tokens))
     gated = dataclasses.replace(layers[1], gate=4)
     more = dataclasses.replace(plain, convolutions=(layers[0], gated), biphones=6)
 

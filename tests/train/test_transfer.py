@@ -197,3 +197,26 @@ def test_a_model_of_letters_alone_starts_from_one_that_hears_phones_too(
     start = tmp_path / "phones.safetensors"
     trainer = Trainer(plain_config(manifest, start_from=start, epochs=1), tmp_path / "again")
     assert torch.equal(trainer.model.output.weight, bundle.weights["output.weight"])
+
+
+def test_outputs_for_the_phones_of_another_language_are_made_anew(spoken_digits: Manifests, tmp_path: Path) -> None:
+    manifest = spoken_digits(8)
+    bundle = Bundle.load(Trainer(plain_config(manifest, epochs=1), tmp_path / "letters").run())
+    layer = {"phone_output.weight": torch.ones(41, TINY.hidden), "phone_output.bias": torch.zeros(41)}
+    start, config = tmp_path / "english.safetensors", {**bundle.config, "phones": 41}
+    dataclasses.replace(bundle, weights=bundle.weights | layer, config=config).save(start)
+    lexicon = tmp_path / "lexicon.txt"
+    lexicon.write_text("我 uo3\n")
+    trainer = Trainer(
+        plain_config(
+            manifest,
+            start_from=start,
+            data=DataConfig((manifest,), manifest, 0, lexicon=lexicon),
+            model=dataclasses.replace(TINY, phones=203),
+        ),
+        tmp_path / "mandarin",
+    )
+    assert trainer.model.phone_output is not None
+    weight = trainer.model.phone_output.weight
+    assert weight.shape == (203, TINY.hidden)
+    assert not (weight[:41] == 1).any()

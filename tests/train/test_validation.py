@@ -8,7 +8,7 @@ import torch
 from conftest import TINY
 from helpers.training import Manifests, plain_config
 
-from ds2.data.cmudict import INDEX, TOKENS
+from ds2.data.phone_sets import CMUDICT
 from ds2.metrics import wer
 from ds2.train.config import DataConfig
 from ds2.train.data import TrainingData
@@ -46,14 +46,16 @@ def test_phones_are_counted_where_all_words_have_a_pronunciation(spoken_digits: 
     manifest, lexicon = spoken_digits(4), tmp_path / "lexicon.txt"
     lexicon.write_text("one W AH N\n")
     sets = DataConfig((manifest,), manifest, workers=0, lexicon=lexicon)
-    config = plain_config(manifest, data=sets, model=replace(TINY, phones=len(TOKENS)))
+    config = plain_config(manifest, data=sets, model=replace(TINY, phones=len(CMUDICT.tokens)))
     trainer = Trainer(config, tmp_path / "run")
     data, model = trainer.data, trainer.model
     assert model.phone_output is not None
     torch.nn.init.zeros_(model.phone_output.weight)
-    model.phone_output.bias.data = 9.0 * torch.nn.functional.one_hot(torch.tensor(INDEX["W"]), len(TOKENS))
+    model.phone_output.bias.data = 9.0 * torch.nn.functional.one_hot(
+        torch.tensor(CMUDICT.numbers("W")[0]), len(CMUDICT.tokens)
+    )
     words = sorted({word for utterance in data.dev for word in utterance.text.split()})
-    known = {word: [(INDEX["W"], INDEX["AH"], INDEX["N"])] for word in words}
+    known = {word: [CMUDICT.numbers(("W", "AH", "N"))] for word in words}
     found = validate(model, data.tokenizer, data.dev_loader(), Ranks(), known)
     lengths = [4 * len(utterance.text.split()) - 1 for utterance in data.dev]  # with a bar between words
     assert found["per"] == pytest.approx(sum(length - 1 for length in lengths) / sum(lengths))
