@@ -32,6 +32,7 @@ FIRST = 2  # the first output that is a phone
 BLOCK = 5000  # frames that are searched at once
 READ_MORE = 210  # hypotheses that are read beyond the n-best: many are one text in several pronunciations
 COPIES = 6  # copies of each phone, itself included; rarer homophones beyond this number are not found
+IDEOGRAPHS = 64  # the same in a script without spaces, whose words are characters: many sound alike
 
 
 class PronouncingDecoder:
@@ -50,7 +51,8 @@ class PronouncingDecoder:
 
         Args:
             pronunciations: the pronunciations of the words that can be found.
-            letters: the token of each letter and of the space; the phones' outputs follow those of these tokens.
+            letters: the token of each letter, and of the space where words have one between them; the phones' outputs
+                follow those of these tokens.
             boosts: nats for hot words, and for each word of hot phrases.
             outputs: P of the model, whose scores of biphones follow them; by default as many as are pronounced.
         """
@@ -58,12 +60,16 @@ class PronouncingDecoder:
         listed = pronunciations.words
         numbers = np.fromiter(map(lm.index.get, listed, itertools.repeat(0)), np.int32, len(listed))
         frequency = lm.single_log_probs[numbers]
-        places, tokens, lengths = homophones_apart(pronunciations, frequency, phones)
+        copies = COPIES if " " in letters else IDEOGRAPHS
+        places, tokens, lengths = homophones_apart(pronunciations, frequency, phones, copies)
         self.words = list(map(listed.__getitem__, places.tolist()))
         self.spelt: dict[Phones, Spelling | None] = {}  # of phones that were found
         self.letters = letters
         # The column of a copy is that of its phone: [blank, space, phones, phones, ...]
-        copied = np.array([0, SPACE] + COPIES * list(range(FIRST, phones)))
+        copied = np.array([0, SPACE] + copies * list(range(FIRST, phones)))
+        if " " not in letters:  # few syllables have so many copies: only those are searched
+            kept = np.union1d(np.arange(phones), tokens)
+            copied, tokens = copied[kept], np.searchsorted(kept, tokens)
         self.columns, self.outputs = len(letters) + copied, outputs or phones
         lexicon = self._hot(Lexicon.from_arrays(tokens, lengths, SPACE), boosts or {})
         self.beam = BeamDecoder(config, lexicon, lm, numbers[places], np.maximum(copied - SPACE, 0))
@@ -157,7 +163,8 @@ class PronouncingDecoder:
         certain = partial.tokens[: self.beam.stable(stream)]
         whole = len(certain) - certain[::-1].index(SPACE) if SPACE in certain else 0
         words = self._words(partial.tokens[:whole])
-        return sum(len(word.tokens) for _, word in words) + max(0, len(words) - 1)
+        spaces = max(0, len(words) - 1) if " " in self.letters else 0
+        return sum(len(word.tokens) for _, word in words) + spaces
 
     def _words(self, phones: Phones) -> list[tuple[int, "Spelling"]]:
         """The words of (L,) phones and spaces: where each begins, and how it is spelt; no incomplete one."""
@@ -184,7 +191,7 @@ class PronouncingDecoder:
         firsts: list[int] = []
         lasts: list[int] = []
         for first, word in words:
-            if tokens:
+            if tokens and " " in self.letters:
                 tokens.append(self.letters[" "])
                 firsts.append(first - 1)
                 lasts.append(first - 1)
@@ -217,13 +224,14 @@ class Spelling(NamedTuple):
 
 
 def homophones_apart(
-    pronunciations: Pronunciations, frequency: np.ndarray, phones: int
+    pronunciations: Pronunciations, frequency: np.ndarray, phones: int, most: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Entries of the lexicon, the most frequent word first; the last phone of each homophone is a different copy.
 
     Args:
         frequency: (words,) larger for more frequent words.
         phones: outputs of the model, the copies not among them.
+        most: copies of a phone, itself included.
 
     Returns:
         (entries,) place of each one's word in `pronunciations.words`, the phones of all, (entries,) how many of each.
@@ -236,7 +244,7 @@ def homophones_apart(
     copies, table = _earlier_equals(table), table.astype(np.uint16)  # all copies of 255 phones fit
     table[np.arange(len(table)), lengths - 1] += (copies * (phones - FIRST)).astype(np.uint16)
     # More homophones than there are copies cannot be told apart: the rarest are left out.
-    found = copies < COPIES
+    found = copies < most
     table, lengths, words = table[found], lengths[found], words[found]
     return words, table[np.arange(table.shape[1]) < lengths[:, None]], lengths
 

@@ -21,14 +21,14 @@ from ds2.lm.ngram import NGram
 from ds2.lm.orders import BEGIN, END, UNKNOWN
 from ds2.model_record import LanguageModelPart, Record
 from ds2.recognition.options import DecoderOptions, hot_words
-from ds2.text import Tokenizer
+from ds2.text import Tokenizer, is_ideograph
 from ds2.utils.config import from_dict, to_dict
 from ds2.utils.errors import InputError, ParameterError
 
 CLOSED_BEAM_WIDTH = 16  # enough if few words are possible
 CONFIDENCE_HYPOTHESES = 30  # n-best hypotheses that give the confidence of words
 SMALL_MODEL = 5000  # words: ordinary speech has more, commands have fewer
-PHONE_SYMBOLS = 240  # labels tried in each frame: all phones with the copies of each
+PHONE_SYMBOLS = 600  # labels tried in each frame: all phones with the copies of each, where words have spaces
 
 logger = logging.getLogger(__name__)
 
@@ -77,10 +77,10 @@ def pronunciations_for(
 ) -> Pronunciations | None:
     """The bundle's pronunciations of a language model's words, and of some others.
 
-    None if it has none of the former, or these are tokens.
+    None if it has none of the former, or these are the letters of words with spaces between them.
     """
     known = bundled_pronunciations(bundle)
-    if known is None or is_over_tokens(lm, tokenizer):
+    if known is None or (" " in tokenizer.index and is_over_tokens(lm, tokenizer)):
         return None
     found, lacking = known.among(lm.words), [word for word in others if word not in lm.index]
     if not len(found.pronounced):
@@ -270,7 +270,8 @@ def bundled_pronunciations(bundle: Record) -> Pronunciations | None:
         found = Pronunciations(part.words, *(np.asarray(part.arrays[name]) for name in NAMES))
     except (KeyError, TypeError) as error:  # an array that is missing, or of a type that numpy lacks
         raise damaged from error
-    spelt = set("".join(found.known())) | {" "} <= set(bundle.tokens)
+    words, tokens = found.known(), set(bundle.tokens)
+    spelt = set("".join(words)) <= tokens and (" " in tokens or all(map(is_ideograph, words)))
     pronounced = (found.phones == 0) | ((found.phones >= FIRST) & (found.phones < bundle.phones))
     if not (spelt and found.lengths.all() and pronounced.all()):
         raise damaged

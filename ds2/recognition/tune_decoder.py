@@ -27,6 +27,7 @@ from ds2.recognition.decoding import (
     make_beam_decoder,
     pronunciations_for,
     search_phones,
+    spellable,
     warn_of_silent_model,
     with_decoder,
     with_language_model,
@@ -251,6 +252,9 @@ def candidate_bundle(bundle: Bundle, lm: NGram | None, pronunciations: Pronuncia
     if pronunciations is None:
         pronunciations = pronunciations_for(model, bundle, Tokenizer(bundle.tokens))
     if pronunciations is not None:
+        spoken = pronunciations.to_dict()
+        words = spellable(list(spoken), Tokenizer(bundle.tokens))
+        pronunciations = Pronunciations.of({word: spoken[word] for word in words})
         warn_of_silent_model(model, pronunciations)
     return with_language_model(bundle, model, pronunciations)
 

@@ -145,7 +145,7 @@ def test_every_homophone_has_a_copy_of_its_own(spoken: dict[str, list[tuple[int,
     pronunciations = Pronunciations.of(spoken)
     assert pronunciations.to_dict() == spoken
     frequency = np.random.default_rng(seed).permutation(len(spoken)).astype(float)
-    words, tokens, lengths = homophones_apart(pronunciations, frequency, 5)
+    words, tokens, lengths = homophones_apart(pronunciations, frequency, 5, COPIES)
     found = [tuple(part.tolist()) for part in np.split(tokens, np.cumsum(lengths))[:-1]]
     assert len(set(found)) == len(found)
     taken: dict[tuple[int, ...], int] = {}
@@ -156,3 +156,33 @@ def test_every_homophone_has_a_copy_of_its_own(spoken: dict[str, list[tuple[int,
             if copy < COPIES:
                 expected.append((word, (*phones[:-1], phones[-1] + copy * (5 - FIRST))))
     assert list(zip(words.tolist(), found, strict=True)) == expected
+
+
+CHARACTERS = "易意义亿异议艺忆"  # y i4, one after another in this order of frequency
+
+
+def test_characters_that_sound_alike_are_told_apart_without_spaces(tmp_path: Path) -> None:
+    """More than COPIES of them: the language model alone knows which one follows."""
+    path = tmp_path / "lm.arpa"
+    singles = "".join(f"-{1 + number / 10} {character} -0.3\n" for number, character in enumerate(CHARACTERS))
+    path.write_text(
+        f"\\data\\\nngram 1={len(CHARACTERS) + 3}\nngram 2=2\n\n"
+        f"\\1-grams:\n-99 <s> -0.3\n-1.0 </s>\n-9.0 <unk>\n{singles}\n"
+        "\\2-grams:\n-0.1 <s> 忆\n-0.1 忆 艺\n\n\\end\\\n"
+    )
+    letters = {letter: number for number, letter in enumerate(["_", *CHARACTERS])}
+    spoken = Pronunciations.of({character: [(2, 3)] for character in CHARACTERS})
+    beam = PronouncingDecoder(
+        BeamConfig(closed=True, cumulative_probability=1.0, recombine=True), spoken, NGram.load(path), letters
+    )
+    assert len(CHARACTERS) > COPIES
+    frames = [label for label in [2, 3, 1, 2, 3] for label in (label, label, 0)]
+    phones = torch.full((len(frames), 4), 0.1 / 3).scatter(1, torch.tensor(frames).unsqueeze(1), 0.9)
+    unknown = torch.full((len(frames), len(letters)), 1 / len(letters))
+    log_probs = torch.cat([unknown, phones], 1).log().unsqueeze(0)
+    [[found, *_]] = beam(log_probs, torch.tensor([len(frames)]))
+    assert "".join(list(letters)[token] for token in found.tokens) == "忆艺"
+    stream = beam.begin()
+    beam.step([stream], [log_probs[0, :9]])
+    assert "".join(list(letters)[token] for token in beam.partial(stream).tokens) == "忆"
+    assert beam.stable(stream) <= 1

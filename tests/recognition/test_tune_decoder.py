@@ -11,9 +11,9 @@ import torch
 import ds2
 from ds2.bundle import Bundle
 from ds2.cli.main import main
-from ds2.data.cmudict import TOKENS as PHONE_TOKENS
 from ds2.data.cmudict import read_pronunciations
 from ds2.data.manifest import read_manifest
+from ds2.data.phone_sets import CMUDICT
 from ds2.data.utterance import RecordingSpan
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.config import BeamConfig
@@ -101,7 +101,7 @@ DIGITS = "zero Z IH R OW\none W AH N\ntwo T UW\nfour F AO R\nfour(2) F R\n"
 def hears_phones(tmp_path: Path) -> Path:
     """The packaged model of digits, with a second output layer that says any phone."""
     source = Bundle.load("digits")
-    hidden, phones = source.config["hidden"], len(PHONE_TOKENS)
+    hidden, phones = source.config["hidden"], len(CMUDICT.tokens)
     generator = torch.Generator().manual_seed(1)
     layer = {"phone_output.weight": torch.randn(phones, hidden, generator=generator)}
     layer["phone_output.bias"] = torch.zeros(phones)
@@ -196,7 +196,7 @@ def test_priors_are_the_means_of_the_phones_alone() -> None:
 
 def test_a_prior_in_the_bias_is_one_taken_off_the_scores(hears_phones: Path) -> None:
     """What is found by the tuned bundle has the log-probabilities less the priors, normalised again."""
-    before, prior = Bundle.load(hears_phones), torch.linspace(-3, 0, len(PHONE_TOKENS))
+    before, prior = Bundle.load(hears_phones), torch.linspace(-3, 0, len(CMUDICT.tokens))
     tuning = Tuning(BeamConfig(), 1.0, 1.0, {}, {}, "WER", 1.0, [], prior)
     tuned_bundle(before, tuning).save(hears_phones.with_name("tuned.safetensors"))
     [first, second] = [
