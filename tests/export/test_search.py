@@ -43,6 +43,7 @@ ngram 3=1
 \\end\\
 """
 TOKENS = Tokenizer([BLANK_TOKEN, " ", "a", "b", "c"])
+UNSPACED = Tokenizer([BLANK_TOKEN, "d", "a", "b", "c"])
 PLAIN = 8  # cases of each decoder that the plain search, which takes long, searches too
 PHONES = {"ab": [(2, 3)], "ba": [(3, 2)], "cab": [(2, 3), (4, 2)], "a": [(2,)]}
 RUN = """
@@ -64,12 +65,13 @@ console.log(JSON.stringify(texts));
 """
 
 
-def decoders(lm: NGram) -> list[tuple[Decoder, int]]:
-    """Searches of all kinds, and how many phones each hears."""
+def decoders(lm: NGram) -> list[tuple[Decoder, Tokenizer, int]]:
+    """Searches of all kinds, their tokens, and how many phones each hears."""
     narrow = BeamConfig(beam_width=3, cumulative_probability=0.9, max_symbols=2)
     characters = NGram.from_orders(["<unk>", "<s>", "</s>", "a", "b", "c"], _unigrams(6))
     lookahead = dataclasses.replace(BeamConfig(), lm_weight=1.3, word_bonus=-0.5, blank_skip=0.9, score_threshold=5.0)
-    return [
+    pronounced, recombined = Pronunciations.of(PHONES), BeamConfig(beam_width=9, recombine=True)
+    spaced = [
         (BeamDecoder(BeamConfig(beam_width=8)), 0),
         (make_beam_decoder(TOKENS, BeamConfig(beam_width=16, closed=True), None, ["ab", "ba", "abc"]), 0),
         (make_beam_decoder(TOKENS, BeamConfig(), lm), 0),
@@ -77,10 +79,12 @@ def decoders(lm: NGram) -> list[tuple[Decoder, int]]:
         (make_beam_decoder(TOKENS, lookahead, lm.quantized()), 0),
         (make_beam_decoder(TOKENS, BeamConfig(), characters), 0),
         (make_beam_decoder(TOKENS, BeamConfig(beam_width=12, recombine=True), lm), 0),
-        (search_phones(TOKENS, BeamConfig(beam_width=32), lm, Pronunciations.of(PHONES)), 5),
-        (search_phones(TOKENS, BeamConfig(beam_width=9, recombine=True), lm, Pronunciations.of(PHONES)), 5),
+        (search_phones(TOKENS, BeamConfig(beam_width=32), lm, pronounced), 5),
+        (search_phones(TOKENS, recombined, lm, pronounced), 5),
         (make_beam_decoder(TOKENS, BeamConfig(beam_width=2, closed=True), None, ["ab", "abcb"]), 0),  # words break off
     ]
+    unspaced = search_phones(UNSPACED, recombined, lm, pronounced)
+    return [*((decoder, TOKENS, phones) for decoder, phones in spaced), (unspaced, UNSPACED, 5)]
 
 
 def _unigrams(count: int) -> list:
@@ -94,9 +98,9 @@ def test_texts_are_those_of_the_compiled_decoder(tmp_path: Path) -> None:
     """Of random frames, half-way as well: without a language model, with one over words, tokens and phones."""
     (tmp_path / "lm.arpa").write_text(ARPA)
     generator, cases, expected, plain = np.random.default_rng(0), [], [], {}
-    for number, (decoder, phones) in enumerate(decoders(NGram.load(tmp_path / "lm.arpa"))):
+    for number, (decoder, tokens, phones) in enumerate(decoders(NGram.load(tmp_path / "lm.arpa"))):
         file = tmp_path / f"{number}.safetensors"
-        file.write_bytes(search_file(decoder, TOKENS))
+        file.write_bytes(search_file(decoder, tokens))
         reference = ReferenceSearch(decoder) if isinstance(decoder, BeamDecoder) else None
         for case in range(25):
             rows = [_frames(generator, size) for size in (len(TOKENS), phones) if size]
@@ -108,7 +112,7 @@ def test_texts_are_those_of_the_compiled_decoder(tmp_path: Path) -> None:
             cases.append({"file": str(file), "rows": rows[0].tolist(), "cut": cut})
             cases[-1]["phones"] = rows[1].tolist() if phones else None
             cases[-1]["biphones"] = biphones.tolist() if biphones.size else None
-            expected.append(_texts(decoder, np.concatenate([*rows, biphones], axis=1), cut))
+            expected.append(_texts(decoder, tokens, np.concatenate([*rows, biphones], axis=1), cut))
             if reference is not None and case < PLAIN:
                 found = reference.best(rows[0][:cut], ended=False), reference.best(rows[0])
                 plain[len(cases) - 1] = [_words(TOKENS.decode(best.tokens)) for best, *_ in found]
@@ -124,12 +128,12 @@ def _frames(generator: np.random.Generator, size: int) -> np.ndarray:
     return (logits - np.log(np.exp(logits).sum(1, keepdims=True))).astype(np.float32)
 
 
-def _texts(decoder: Decoder, rows: np.ndarray, cut: int) -> list[str]:
+def _texts(decoder: Decoder, tokens: Tokenizer, rows: np.ndarray, cut: int) -> list[str]:
     stream = decoder.begin()
     decoder.step([stream], [rows[:cut]])
     partial = decoder.partial(stream)
     decoder.step([stream], [rows[cut:]])
-    return [_words(TOKENS.decode(found.tokens)) for found in (partial, decoder.finish(stream)[0])]
+    return [_words(tokens.decode(found.tokens)) for found in (partial, decoder.finish(stream)[0])]
 
 
 def _words(text: str) -> str:

@@ -26,6 +26,7 @@ export class BeamSearch {
     const { columns, letters, spellings, space, beam_width, score_threshold } = tables;
     const { cumulative_probability, max_symbols, blank_skip, recombine, labels } = tables;
     Object.assign(this, { columns, letters, spellings, space, beam_width, score_threshold });
+    this.between = letters.includes(" ") ? " " : ""; // nothing between words of one Chinese character
     Object.assign(this, { cumulative_probability, max_symbols, blank_skip, recombine, labels });
     const outputs = columns.length;
     const room = beam_width * (Math.min(max_symbols, outputs) + 1); // candidates of a frame
@@ -294,6 +295,6 @@ export class BeamSearch {
         node = 0;
       }
     }
-    return words.join(" ");
+    return words.join(this.between);
   }
 }
