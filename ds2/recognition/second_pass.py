@@ -8,6 +8,7 @@ from ds2.decoder.rescore import Rescorer
 from ds2.lm.neural import NeuralModel
 from ds2.lm.sentence_model import load_sentence_model
 from ds2.model_record import Record
+from ds2.recognition.foreign_words import warn_of_foreign_rescorer
 from ds2.recognition.options import DecoderOptions
 from ds2.utils.errors import InputError
 
@@ -25,7 +26,9 @@ def make_rescorer(
     if beam is None:
         return None
     if options.rescore is not None:
-        return Rescorer(load_sentence_model(options.rescore), beam.config.lm_weight, beam.config.word_bonus)
+        lm = load_sentence_model(options.rescore)
+        warn_of_foreign_rescorer(lm, beam, bundle)
+        return Rescorer(lm, beam.config.lm_weight, beam.config.word_bonus)
     if (part := bundle.neural_model) is None or options.lm is not None:
         return None
     try:

@@ -16,6 +16,7 @@ from ds2.model.config import ModelConfig
 from ds2.model_record import Record
 from ds2.recognition.calibration import Calibration, Judge
 from ds2.recognition.confidence import margins, posteriors, presence
+from ds2.recognition.foreign_words import warn_of_foreign_search
 from ds2.recognition.numerals import with_figures
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.plain_search import PlainSearch, with_hidden_words
@@ -183,6 +184,8 @@ def make_builder(
     Raises:
         InputError: the calibration, the punctuation or a language model is damaged.
     """
+    if options.lm is not None and isinstance(beam, BeamDecoder) and beam.lm is not None:
+        warn_of_foreign_search(beam.lm, tokenizer, bundle)
     judge, lm = None, beam.lm if beam is not None else None
     if bundle.confidence is not None and options.lm is None and options.beam != 0:
         judge = Judge(from_dict(Calibration, bundle.confidence, f"{name}: calibration"), tokenizer, bundle.phones, lm)
