@@ -4,16 +4,15 @@
 
 FOLDER is one language of a release, cv-corpus-N/de: train.tsv, dev.tsv, test.tsv and clips/. It cannot be downloaded
 without agreeing to its terms: https://commonvoice.mozilla.org/datasets (Mozilla Data Collective). Without --language,
-the language is the locale that the tables name. A tar with the audio and a manifest.jsonl is cut by speakers.
+the language is the locale that the tables name.
 """
 
 from itertools import chain
 from pathlib import Path
 
 from ds2.cli.recipe_scripts import parse_arguments, run_script, write_splits
-from ds2.data.corpus_rows import manifest_rows, measured
+from ds2.data.corpus_rows import measured
 from ds2.data.layouts import common_voice
-from ds2.data.split import split
 
 SPLITS = ("train", "dev", "test")  # the release's own: no speaker is in two of them
 MANDARIN = "zh-CN"  # zh-TW and zh-HK write numbers otherwise
@@ -22,10 +21,6 @@ MANDARIN = "zh-CN"  # zh-TW and zh-HK write numbers otherwise
 def main() -> None:
     arguments = parse_arguments(__doc__, {}, {"language": ""})
     folder: Path = arguments.source
-    if rows := manifest_rows(folder):
-        utterances, skipped = measured(rows, normalization(arguments.language))
-        write_splits(arguments.output, split(utterances, {"dev": 0.1, "test": 0.1}), skipped)
-        return
     tables = {split: list(common_voice.read(folder / f"{split}.tsv", folder)) for split in SPLITS}
     locale = arguments.language or next((row.lang for row in chain(*tables.values()) if row.lang), "")
     splits, skipped = {}, []

@@ -66,6 +66,7 @@ def test_a_folder_without_the_corpus_is_told_in_one_line(
         "english": "--librispeech",
         "longform": "--readings",
         "digits": "--hold-out",
+        "mandarin": "--common-voice",
     }
     arguments = ["--hours", "0"] if recipe == "synthetic" else [options.get(recipe, "--source"), tmp_path / folder]
     script = RECIPES / recipe / "prepare.py"
@@ -144,15 +145,6 @@ def test_mini_librispeech_in_its_own_layout(tmp_path: Path) -> None:
         (chapter / f"{speaker}-198.trans.txt").write_text(f"{speaker}-198-0000 NORTHANGER ABBEY\n")
     splits = prepare("librispeech", tmp_path, tmp_path / "out")
     assert (speakers(splits["dev"]), speakers(splits["train"])) == ({"1898"}, {"19"})
-
-
-def test_mandarin_of_common_voice_from_a_tar(tmp_path: Path) -> None:
-    """Dev and test are whole speakers; Mandarin has no spaces."""
-    archive = packed(tmp_path / "mandarin", [f"zh-{number % 5}" for number in range(20)], "3 个 人。")
-    splits = prepare("common_voice", archive, tmp_path / "out", "--language", "zh-CN")
-    assert {each.text for each in splits["dev"]} == {"三个人"}
-    assert sum(map(len, splits.values())) == 20
-    assert sum(len(speakers(part)) for part in splits.values()) == 5
 
 
 @pytest.mark.parametrize(

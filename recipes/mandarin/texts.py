@@ -1,6 +1,6 @@
 """Text for a language model over Mandarin characters: normalised sentences, without those of the named manifests.
 
-python recipes/common_voice/mandarin_text.py TEXT MANIFEST... > SENTENCES
+python recipes/mandarin/texts.py TEXT MANIFEST... > SENTENCES
 """
 
 import lzma
