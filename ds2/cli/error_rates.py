@@ -34,7 +34,7 @@ def report_evaluation(
         from ds2.recognition.plots import draw_reliability
 
         draw_reliability(result.confidences, result.right, outputs.calibration)
-    for line in result.skipped:
+    for line in result.cut_off + result.skipped:
         print(f"ds2: {line}", file=sys.stderr)
     return SOME_FAILED if result.skipped else 0
 

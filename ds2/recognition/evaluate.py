@@ -3,8 +3,9 @@
 import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from ds2.data.corpus_rows import ROUNDED
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, align_texts, character_errors, error_listing, word_errors
 from ds2.recognition.recognizer import Recognizer
@@ -18,7 +19,12 @@ SHOWN = 10  # characters beyond the alphabet that are named
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Error counts and times of one run; `skipped` holds a line for each utterance that could not be read."""
+    """Error counts and times of one run.
+
+    Attributes:
+        skipped: a line for each utterance that could not be read.
+        cut_off: a line for each span that reaches beyond the end of its recording.
+    """
 
     utterances: list[Utterance]  # those that could be read
     hypotheses: list[str]  # of each of them
@@ -28,6 +34,7 @@ class Evaluation:
     compute_seconds: float
     compiling_seconds: float  # of these, once for each processor
     skipped: list[str]
+    cut_off: list[str] = field(default_factory=list)
 
     @functools.cached_property
     def references(self) -> list[str]:
@@ -102,7 +109,7 @@ def evaluate(
     Raises:
         InputError: none of them can be read.
     """
-    read, hypotheses, skipped = [], [], []
+    read, hypotheses, skipped, cut_off = [], [], [], []
     confidences: list[float] = []
     right: list[bool] = []
     audio_seconds, began, compiled = 0.0, time.monotonic(), compiling_seconds()
@@ -112,6 +119,9 @@ def evaluate(
         if isinstance(result, InputError):
             skipped.append(str(result))
             continue
+        if utterance.offset is not None and result.duration < utterance.duration - ROUNDED:
+            there = f"{result.duration:.2f} of the {utterance.duration:.2f} s"
+            cut_off.append(f"{utterance.place}: the recording ends after {there}")
         read.append(utterance)
         hypotheses.append(result.text)
         confidences += [word.confidence for word in result.words]
@@ -128,4 +138,5 @@ def evaluate(
         compute_seconds=time.monotonic() - began,
         compiling_seconds=compiling_seconds() - compiled,
         skipped=skipped,
+        cut_off=cut_off,
     )

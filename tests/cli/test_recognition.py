@@ -44,6 +44,20 @@ def test_eval_survives_missing_audio(run: Callable[..., Outcome], spoken_digits:
     assert_refused(run("eval", manifest), "none of 3 utterances")
 
 
+def test_eval_names_spans_beyond_the_end_of_a_recording(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path]
+) -> None:
+    manifest = spoken_digits(3)
+    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+    spans = [{}, {"offset": 0.0}, {"offset": 0.05, "duration": 9.0}]
+    manifest.write_text("".join(f"{json.dumps(row | span)}\n" for row, span in zip(rows, spans, strict=True)))
+    code, _, errors = run("eval", manifest, "--model", "digits")
+    assert code == 0
+    [line] = [line for line in errors.splitlines() if "recording ends" in line]
+    rest = rows[2]["duration"] - 0.05
+    assert line == f"ds2: {manifest}:3: the recording ends after {rest:.2f} of the 9.00 s"
+
+
 def test_eval_brings_references_to_the_normal_form(
     run: Callable[..., Outcome], spoken_digits: Callable[[int], Path]
 ) -> None:
