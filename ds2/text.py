@@ -127,6 +127,11 @@ def split_words(text: str) -> list[str]:
     return re.findall(f"{IDEOGRAPH}|(?:(?!{IDEOGRAPH})\\S)+", text)
 
 
+def join_words(texts: Iterable[str]) -> str:
+    """Texts with spaces between, and none between ideographs."""
+    return re.sub(BETWEEN_IDEOGRAPHS, "", " ".join(texts))
+
+
 def is_ideograph(text: str) -> bool:
     """Whether it is one Chinese character."""
     return len(text) == 1 and ("\u3400" <= text <= "\u9fff" or "\U00020000" <= text <= "\U0003ffff")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ds2.text import BLANK_TOKEN, MOST_MARKS, Tokenizer, normalize, split_words
+from ds2.text import BLANK_TOKEN, MOST_MARKS, Tokenizer, join_words, normalize, split_words
 from ds2.utils.errors import InputError
 
 
@@ -165,3 +165,7 @@ def test_a_long_first_token_is_cut_in_the_message() -> None:
 
 def test_an_ideograph_is_a_word() -> None:
     assert split_words("我去 hotel 吃饭") == ["我", "去", "hotel", "吃", "饭"]
+
+
+def test_texts_are_joined_as_their_script_has_them() -> None:
+    assert join_words(["我去", "吃饭", "ok", "then", "好"]) == "我去吃饭 ok then 好"

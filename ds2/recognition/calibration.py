@@ -17,7 +17,7 @@ from ds2.recognition.evidence import FEATURES, Found, word_evidence
 from ds2.recognition.segments import TranscriptSegment, group_words
 from ds2.recognition.transcript import Transcript, with_confidences
 from ds2.recognition.words import word_spans
-from ds2.text import Tokenizer
+from ds2.text import Tokenizer, join_words
 from ds2.utils.errors import InputError
 
 WEIGHTS = 4 * len(FEATURES)
@@ -94,7 +94,7 @@ def only_speech(transcript: Transcript, least: float) -> Transcript:
     if len(kept) == len(segments):
         return transcript
     words = tuple(word for segment in kept for word in segment.words)
-    return replace(transcript, text=" ".join(segment.text for segment in kept), words=words)
+    return replace(transcript, text=join_words(segment.text for segment in kept), words=words)
 
 
 def _ends_segment(segment: TranscriptSegment, longer: TranscriptSegment) -> bool:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ds2.decoder.config import LARGEST_WEIGHT, MOST
 from ds2.decoder.hot_phrases import HOT_BOOST
-from ds2.text import normalize
+from ds2.text import normalize, split_words
 from ds2.utils.errors import ParameterError
 
 EngineName = Literal["auto", "native", "torch", "onnx"]  # what runs the model; auto: torch where it is installed
@@ -81,7 +81,7 @@ def hot_words(arguments: Iterable[str]) -> dict[str, float]:
     boosts = {}
     for argument in arguments:
         word, equals, nats = argument.partition("=")
-        word = normalize(word)
+        word = " ".join(split_words(normalize(word)))
         try:
             boosts[word] = float(nats) if equals else HOT_BOOST
         except ValueError:

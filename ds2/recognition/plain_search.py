@@ -9,6 +9,7 @@ from ds2.decoder import Hypothesis
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.recognition.transcript import Transcript
+from ds2.text import join_words
 
 
 class PlainSearch:
@@ -36,4 +37,4 @@ def with_hidden_words(heard: Transcript, plain: Transcript) -> Transcript:
         word for word in plain.words if not any(it.start < word.end and word.start < it.end for it in heard.words)
     )
     words = tuple(sorted((*heard.words, *hidden), key=lambda word: word.start))
-    return replace(heard, text=" ".join(word.text for word in words), words=words)
+    return replace(heard, text=join_words(word.text for word in words), words=words)

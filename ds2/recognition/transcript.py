@@ -12,7 +12,7 @@ from ds2.recognition.formats import FORMATS
 from ds2.recognition.notebook import transcript_html
 from ds2.recognition.segments import TranscriptSegment, ends_segment, group_words, with_spaces
 from ds2.recognition.words import Word, shorten, word_spans
-from ds2.text import Tokenizer
+from ds2.text import Tokenizer, join_words
 
 if TYPE_CHECKING:  # only for annotations: the server reads transcripts without torch
     from ds2.decoder import Hypothesis
@@ -129,7 +129,7 @@ class Transcript:
 def merge_channels(channels: Sequence[Transcript]) -> Transcript:
     """One transcript of the transcripts of all channels, the first channel first."""
     segments = Transcript("", (), 0.0, channels=tuple(channels)).segments
-    text, words = " ".join(segment.text for segment in segments), [word for each in segments for word in each.words]
+    text, words = join_words(segment.text for segment in segments), [word for each in segments for word in each.words]
     duration = max(channel.duration for channel in channels)
     calibrated = all(channel.calibrated for channel in channels)
     return Transcript(text, tuple(words), duration, channels[0].model, tuple(channels), calibrated=calibrated)

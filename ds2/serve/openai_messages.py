@@ -16,7 +16,7 @@ from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
 from ds2.serve.admission import Refused
 from ds2.serve.messages import MOST_HOT, Final, check_hot
-from ds2.text import normalize
+from ds2.text import join_words, normalize
 from ds2.utils.errors import ParameterError
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
@@ -87,7 +87,7 @@ def respond(asked: Asked, finals: list[Final], duration: float) -> Response:
     found = [final.transcript for final in finals]
     words = tuple(word for transcript in found for word in transcript.words)
     calibrated, model = all(each.calibrated for each in found), found[0].model if found else ""
-    plain = " ".join(each.text for each in found)
+    plain = join_words(each.text for each in found)
     whole = Transcript(plain, words, duration, model, calibrated=calibrated)
     if asked.format == "json":
         return JSONResponse({"text": whole.display, "usage": _usage(duration), **_warning(whole)})
@@ -158,8 +158,8 @@ async def iter_events(
     """
     text = ""
     async for final in finals:
-        delta = (" " if text else "") + final.transcript.display
-        text += delta
+        longer = join_words([text, final.transcript.display]) if text else final.transcript.display
+        text, delta = longer, longer[len(text) :]
         timed = {"words": [_openai_word(word) for word in final.transcript.words]} if words else {}
         yield _event({"type": "transcript.text.delta", "delta": delta, **timed})
     yield _event({"type": "transcript.text.done", "text": text, "usage": _usage(duration())})

@@ -10,6 +10,7 @@ from typing import Any
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
 from ds2.serve.messages import SAMPLE_BYTES, Final, StreamConfig
+from ds2.text import join_words
 
 QUOTED = 40  # characters of a client's value that an error repeats
 KEYS = ("sample_rate", "encoding", "words", "max_alternatives", "push", "model", "hot", "phrase_list")  # of a config
@@ -108,6 +109,6 @@ def _vosk_word(word: Word) -> dict[str, Any]:
 
 
 def _joined_transcripts(transcripts: list[Transcript]) -> Transcript:
-    text = " ".join(transcript.text for transcript in transcripts)
+    text = join_words(transcript.text for transcript in transcripts)
     words = tuple(word for transcript in transcripts for word in transcript.words)
     return Transcript(text, words, sum(transcript.duration for transcript in transcripts))

@@ -1,5 +1,6 @@
 """Calibrated confidence: the fit, its figures, and what is no speech."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -57,6 +58,9 @@ def test_segments_of_doubtful_words_are_no_speech() -> None:
     assert only_speech(transcript, 0.3) == Transcript("a b", words[:2], 3.0)
     assert only_speech(transcript, 0.1) is transcript
     assert only_speech(transcript, 0.95).text == ""
+    spoken = tuple(Word(text, start, start + 0.2, 0.9) for text, start in (("我", 0.0), ("去", 2.0), ("的", 4.0)))
+    other = (*spoken[:2], dataclasses.replace(spoken[2], confidence=0.1))
+    assert only_speech(Transcript("我去的", other, 5.0), 0.5).text == "我去"
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e308, -1e7])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import ds2
-from ds2.recognition.options import DecoderOptions
+from ds2.recognition.options import DecoderOptions, hot_words
 from ds2.utils.errors import ParameterError
 
 
@@ -36,3 +36,7 @@ def test_a_dict_of_hot_words_gives_their_nats(tiny_bundle: Path) -> None:
     for wrong in ({"ab": 50}, {"ab": None}, {"ab": "loud"}, {"": 3}, {"ab=3": 2}):
         with pytest.raises(ParameterError, match="expected WORD, or WORD=NATS"):
             ds2.load(tiny_bundle, "cpu", hot=wrong)  # type: ignore[arg-type]
+
+
+def test_hot_words_of_several_characters_are_phrases_of_these() -> None:
+    assert hot_words(["北京=2", "deep speech"]) == {"北 京": 2.0, "deep speech": 5.0}
