@@ -22,6 +22,7 @@ DIGITS = "one two three four five six seven eight nine".split()
 MONTHS = tuple("january february march april may june july august september october november december".split())
 TENS = "twenties thirties forties fifties sixties seventies eighties nineties".split()
 DECADES = dict(zip(TENS, range(20, 100, 10), strict=True))
+COUNTING = "a an one another every each per".split()  # "a thirty second break"
 MONEY = {"dollar": "$", "dollars": "$", "euro": "€", "euros": "€"}
 UNITS = {("percent",): "%", ("per", "cent"): "%"}
 COUNTED = [(unit,) for unit in (*MONEY, "pound", "pounds", "cent", "cents", "pence")] + list(UNITS)
@@ -178,6 +179,9 @@ def _single(words: Sequence[Word], number: Number) -> Number | None:
     before = words[first - 1].text if first else ""
     after = words[past].text if past < len(words) else ""
     if number.ordinal:
+        is_joined = past < len(words) and _are_joined(words[past - 1], words[past])
+        if before in COUNTING and past - first == 2 and words[past - 1].text == "second" and is_joined:
+            return None
         counted = number.value >= LEAST and words[first].text not in SCALES
         return number if counted or _month(words, number) is not None else None
     if after in DECADES and number.value in CENTURIES and _follows(words, past, (after,)):
@@ -207,14 +211,17 @@ def _month(words: Sequence[Word], day: Number) -> int | None:
 
 
 def _money(words: Sequence[Word], number: Number, sign: str) -> Number:
-    """ "twenty dollars", also "and fifty cents"."""
+    """ "twenty dollars", also "twenty dollars and fifty cents", or "twenty dollars fifty" with nothing behind it."""
     past = number.past + 1
     amount = f"{sign}{int(number.value):,}" if number.text.isdecimal() else sign + number.text
-    if _follows(words, past, ("and",)):
-        for cents in find_numbers([_Spoken(word) for word in words[past + 1 : past + 4]], "en", threshold=0)[:1]:
-            end = past + 1 + cents.end
-            if cents.start == 0 and cents.text.isdecimal() and cents.value < 100 and _follows(words, end, ("cents",)):
-                return Number(number.first, end + 1, f"{amount}.{int(cents.value):02}")
+    start = past + _follows(words, past, ("and",))
+    for cents in find_numbers([_Spoken(word) for word in words[start : start + 3]], "en", threshold=0)[:1]:
+        end = start + cents.end
+        is_named = _follows(words, end, ("cents",))
+        is_last = end == len(words) or not _are_joined(words[end - 1], words[end])
+        fits = cents.start == 0 and cents.text.isdecimal() and cents.value < 100 and _whole(words, past - 1, start + 1)
+        if fits and (is_named or (start == past and is_last and cents.value >= LEAST)):
+            return Number(number.first, end + is_named, f"{amount}.{int(cents.value):02}")
     return Number(number.first, past, amount)
 
 

@@ -69,6 +69,13 @@ dollar three point five zero|dollar 3.50
 a dollar and one euro|a dollar and €1
 two thousand five hundred dollars and ninety nine cents|$2,500.99
 eleven oh five a m|11:05 a.m.
+a thirty second break|a thirty second break
+every ninety second lap, the ninety second lap|every ninety second lap, the 92nd lap
+another twenty second.|another 22nd.
+it cost twenty dollars fifty.|it cost $20.50.
+twenty dollars fifty cents each|$20.50 each
+twenty dollars fifty times, twenty dollars, fifty|$20 50 times, $20, 50
+twenty dollars five|$20 five
 """.strip().split("\n")
 
 
@@ -78,6 +85,8 @@ SAID_OTHERWISE = {
     "nineteen hundred dollars": "one thousand nine hundred dollars",
     "the hundredth time": "the one hundredth time",
     "five per cent": "five percent",
+    "it cost twenty dollars fifty": "it cost twenty dollars and fifty cents",
+    "twenty dollars fifty cents each": "twenty dollars and fifty cents each",
 }
 
 
