@@ -31,7 +31,8 @@ AND = re.compile(r"&(?:amp;|(?!#?\w{1,8};))")  # no other entity, such as &nbsp;
 PLUS_OR_EQUALS = re.compile(rf"(?:(?<=[^\s+=] )|(?<=[\d%‰]))[+=](?= ?[-−(]?[{SIGNS}]?\.?\d)")
 MINUS = re.compile(rf"(?:(?<![^\s(\[\"'])(?<!\d )[-–]|− ?)(?=[{SIGNS}]?\.?\d)")  # neither a range nor within a word
 TIME = re.compile(
-    r"(?<![\d:.,/])(?:0?([1-9])|(1\d|2[0-3])):([0-5]\d)(?![\d:/]|[.,]\d)(?: o'clock)?(?P<half>(?= ?[ap]\.? ?m\b))?",
+    r"(?<![\d:.,/])(?:0?([1-9])|(1\d|2[0-3])):([0-5]\d)(?::(?P<seconds>[0-5]\d))?+(?![\d:/]|[.,]\d)"
+    r"(?: o'clock)?(?P<half>(?= ?[ap]\.? ?m\b))?",
     re.I,
 )
 # Spelled in digits where a part begins with a zero: 007, 00, 555-0199; not within a longer number, a time or a share.
@@ -39,6 +40,9 @@ CODE = re.compile(rf"(?<![\d.,:/⁄{SIGNS}])(?<!\d-)\d++(?:-\d++)*+(?![:/⁄.,]\
 THIN_SPACES = re.compile(r"(?<!\d)\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?!\d)")  # between thousands
 THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?: 000)+(?!\d)")
 INDIAN = re.compile(r"(?<![\d.,])[1-9]\d?(?:,\d\d){1,4},\d{3}(?!,?\d)")  # 1,00,000
+DECIMAL_COMMA = re.compile(  # 10,00 and €3,50; neither a list nor 1,00,000
+    rf"(?P<before>[{SIGNS}] ?)?(?<![\d.,])\d++,(?=(?P<part>\d\d)(?![,.]?\d)(?P<after> ?[{SIGNS}])?)"
+)
 DOTTED = re.compile(r"(?<![\d.,])\d++(?:\.\d++){2,}(?!\.?\d)")  # 1.0.2, 192.168.0.1
 FRACTION = re.compile(  # 1/2, but not 25/12/2020; NFKC writes ¾ as 3⁄4
     r"(?:(?<=\d)(?<![/⁄]\d)(?<![/⁄]\d\d)(?P<mixed>[ -])|(?<![\w/⁄.,:]))"
@@ -83,6 +87,7 @@ def english_numbers(text: str) -> str:
     text = TIME.sub(_time, text)  # like the next, it leaves smaller numbers to the last
     text = THOUSANDS.sub(lambda match: match[0].replace(" ", ","), text)
     text = INDIAN.sub(lambda match: match[0].replace(",", ""), text)
+    text = DECIMAL_COMMA.sub(_decimal_point, text)
     text = CODE.sub(_spelled, text)
     text = DOTTED.sub(lambda match: match[0].replace(".", " point "), text)
     text = FRACTION.sub(_fraction, text)
@@ -108,13 +113,26 @@ def _spoken_address(token: str) -> str:
 
 
 def _time(match: re.Match[str]) -> str:
-    """2:30 -> 2 30; 2:05 -> 2 oh 5; 3:00 -> 3 o'clock, but 3:00 p.m. -> 3 p.m.; 15:00 -> 15 hundred."""
-    hour, minutes = match[1] or match[2], match[3]
-    if minutes == "00":
+    """2:30 -> 2 30; 2:05:00 -> 2 oh 5 0 0; 3:00 -> 3 o'clock, but 3:00 p.m. -> 3 p.m.; 15:00 -> 15 hundred."""
+    hour, minutes, seconds = match[1] or match[2], match[3], match["seconds"]
+    if seconds:
+        past = f"{_past_hour(minutes)} {_past_hour(seconds)}"
+    elif minutes == "00":
         past = "" if match["half"] is not None else "o'clock" if int(hour) <= 12 else "hundred"
     else:
-        past = minutes if minutes[0] != "0" else f"oh {minutes[1]}"
+        past = _past_hour(minutes)
     return f" {hour} {past} "
+
+
+def _past_hour(figures: str) -> str:
+    """05 -> oh 5; 00 -> 0 0."""
+    return "0 0" if figures == "00" else figures.replace("0", "oh ") if figures[0] == "0" else figures
+
+
+def _decimal_point(match: re.Match[str]) -> str:
+    """10,00 -> 10.00, and €3,50 -> €3.50, but not 10,50, which may be two numbers."""
+    is_decimal = match["before"] or match["after"] or match["part"][0] == "0"
+    return match[0].replace(",", ".") if is_decimal else match[0]
 
 
 def _spelled(match: re.Match[str]) -> str:

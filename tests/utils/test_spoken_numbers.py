@@ -34,7 +34,11 @@ in the 2020s, her 30s, the 2000s|in the twenty twenties her thirties the two tho
 10s, 1995s, 5's|ten s nineteen ninety five s five s
 2:30, 12:05, 08:15|two thirty twelve oh five eight fifteen
 3:00, 3:00 p.m., 3:00 o'clock, 15:00|three o'clock three p m three o'clock fifteen hundred
-1:02:03, 16:9|one two three sixteen nine
+1:02:03, 16:9|one oh two oh three sixteen nine
+12:00:05, 2:30:15 p.m.|twelve zero zero oh five two thirty fifteen p m
+10,00, 7,05 and 5,6,7|ten point zero zero seven point zero five and five six seven
+€10,00, $3,50, 2,75 €|ten euros three dollars and fifty cents two point seven five euros
+in 2019,20 men; $1,00,000|in twenty nineteen twenty men one hundred thousand dollars
 agent 007, zip 02139, 555-0199|agent zero zero seven zip zero two one three nine five five five zero one nine nine
 (020) 7946-0958, May 05, 2020|zero two zero seven nine four six zero nine five eight may five twenty twenty
 on 05-12-2020, 02-2020, 2020-05|on five twelve twenty twenty two twenty twenty twenty twenty five
