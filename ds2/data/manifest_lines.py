@@ -191,4 +191,5 @@ def _refuse_value(values: dict[str, Any], key: str, place: str) -> NoReturn:
         hint = "; ds2 data convert reads it from the audio" if key == "duration" else ""
         raise InputError(f"{place}: lacks {key}{hint}")
     kind = "number" if float in KINDS[key] else "string"
-    raise InputError(f"{place}: {key} must be a {kind}, got {values[key]!r:.60}")
+    remedy = f'; write it in quotes, "{values[key]!s:.60}"' if kind == "string" and type(values[key]) in NUMBER else ""
+    raise InputError(f"{place}: {key} must be a {kind}, got {values[key]!r:.60}{remedy}")

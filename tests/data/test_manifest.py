@@ -91,7 +91,7 @@ def test_paths_below_the_manifest_are_written_relative(tmp_path: Path) -> None:
         ({**GOOD, "offset": float("nan")}, "offset must be 0 or more"),
         ('{"duration": 1' + "0" * 5000 + "}", "not valid JSON"),
         ("[" * 100_000, "not valid JSON"),
-        ({**GOOD, "speaker": 7}, "speaker must be a string"),
+        ({**GOOD, "speaker": 7}, 'speaker must be a string, got 7; write it in quotes, "7"'),
     ],
 )
 def test_mistakes_are_named_by_line(tmp_path: Path, line: object, message: str) -> None:
