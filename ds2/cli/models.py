@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 from tyro.conf import Positional
 
+from ds2.cli.data import report_skipped
 from ds2.cli.options import LIST, OptionalOutput
 
 INDEX_VARIABLE = "DS2_MODELS_INDEX"
@@ -82,6 +83,6 @@ def index_command(folder: Positional[Path], /) -> int:
     """
     from ds2.data.model_index import write_index
 
-    index = write_index(folder)
+    index, skipped = write_index(folder)
     print(f"{index.place}: {', '.join(index.models)}")
-    return 0
+    return report_skipped(skipped)

@@ -123,24 +123,35 @@ def pull(index: ModelIndex, names: Sequence[str], folder: Path | None = None) ->
         yield folder / bundle, fetched[0]
 
 
-def write_index(folder: Path) -> ModelIndex:
+def write_index(folder: Path) -> tuple[ModelIndex, list[str]]:
     """Writes models.json for the bundles of a folder, and their cards.
 
+    Returns:
+        the index, and a line for each damaged bundle, and each whose name is none, that was left out.
+
     Raises:
-        InputError: no bundles, a damaged one, a name that is none, or it cannot be written.
+        InputError: no bundles, none that can be indexed, or it cannot be written.
     """
-    models = {}
+    models, skipped = {}, []
     for path in sorted(folder.glob("*.safetensors")):
-        if not re.match(NAME, path.stem):
-            raise InputError(f"{path}: the name of a model has letters, digits, - and _ only; rename it")
-        card = path.with_suffix(".md")
-        about = printable(f"knows {read_record(path).knows}")[:300]
-        models[path.stem] = IndexModel(_entry(path), _entry(card) if card.is_file() else None, about)
+        try:
+            models[path.stem] = _indexed(path)
+        except InputError as error:
+            skipped.append(str(error))
     if not models:
-        raise InputError(f"{folder}: holds no bundles (.safetensors)")
+        raise InputError(skipped[0] if skipped else f"{folder}: holds no bundles (.safetensors)")
     text = msgspec.json.format(msgspec.json.encode(IndexFormat(models)), indent=2).decode()
     write_text(folder / INDEX, text + "\n")
-    return ModelIndex(str(folder / INDEX), models)
+    return ModelIndex(str(folder / INDEX), models), skipped
+
+
+def _indexed(path: Path) -> IndexModel:
+    """The entry of a bundle."""
+    if not re.match(NAME, path.stem):
+        raise InputError(f"{path}: the name of a model has letters, digits, - and _ only; rename it")
+    card = path.with_suffix(".md")
+    about = printable(f"knows {read_record(path).knows}")[:300]
+    return IndexModel(_entry(path), _entry(card) if card.is_file() else None, about)
 
 
 def _entry(path: Path) -> IndexFile:

@@ -317,3 +317,17 @@ def test_an_index_is_of_bundles(tmp_path: Path) -> None:
     (tmp_path / "a.safetensors").write_text("no bundle")
     with pytest.raises(InputError, match="not a ds2 model bundle"):
         write_index(tmp_path)
+
+
+def test_what_is_no_model_is_left_out_of_an_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(MODELS / "digits.safetensors", tmp_path / "swedish.safetensors")
+    shutil.copy(MODELS / "digits.safetensors", tmp_path / "my model.v2.safetensors")
+    (tmp_path / "half.safetensors").write_text("no bundle")
+    assert main(["models", "index", str(tmp_path)]) == 1
+    output = capsys.readouterr()
+    assert output.out == f"{tmp_path}/models.json: swedish\n"
+    damaged, misnamed, count = output.err.splitlines()
+    assert "half.safetensors: not a ds2 model bundle" in damaged
+    assert "my model.v2.safetensors: the name of a model has letters, digits, - and _ only; rename it" in misnamed
+    assert count == "ds2: 2 left out"
+    assert list(read_index(str(tmp_path)).models) == ["swedish"]
