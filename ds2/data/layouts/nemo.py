@@ -65,7 +65,8 @@ def seconds_of(values: dict[str, Any], key: str, place: str) -> float | None:
     except (TypeError, ValueError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds <= sys.float_info.max:
-        raise InputError(f"{place}: {key} must be 0 or more seconds, got {value!r:.60}")
+        remedy = "; write decimals with a point" if "," in str(value) else ""
+        raise InputError(f"{place}: {key} must be 0 or more seconds, got {value!r:.60}{remedy}")
     return seconds
 
 

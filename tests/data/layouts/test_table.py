@@ -38,6 +38,11 @@ def test_a_bad_cell_leaves_out_its_row_alone(folder: Path) -> None:
         "3: offset must be 0 or more seconds, got '-1'",
         "4: duration must be 0 or more seconds, got 'x'",
     ]
+
+
+def test_a_decimal_comma_is_named(folder: Path) -> None:
+    _, skipped = converted(folder, "path;text;offset;duration", "a.wav;one;0.1;0.2", "a.wav;two;0.1;0,5")
+    assert skipped == ["3: duration must be 0 or more seconds, got '0,5'; write decimals with a point"]
     assert main(["data", "convert", str(folder / "t.csv"), "-o", str(folder / "m.jsonl")]) == 1
 
 
