@@ -50,17 +50,23 @@ def listen_command(
         recording = InMemory(standard_input(), "stdin") if file == Path("-") else file
         probe(recording)  # a bad file ends the command before the model is loaded
     stream = Recognizer.load(model, "cpu", decoder).stream()
+    seconds, found = 0.0, False
     try:
         for samples, rate in _microphone(device) if file is None else _played(recording):
             stream.accept(samples, rate)
+            seconds += len(samples) / rate
             for transcript in stream.results():
+                found = True
                 _print_final(transcript)
             if sys.stdout.isatty():
                 print(f"\r{stream.partial()[-WIDTH:]:{WIDTH}}", end="", flush=True)
     except KeyboardInterrupt:
         pass
     for transcript in stream.finish():
+        found = True
         _print_final(transcript)
+    if not found:
+        print(f"ds2: no speech was found in {seconds:.1f} s", file=sys.stderr)
     return 0
 
 

@@ -29,6 +29,13 @@ def test_pauses_end_lines_and_the_file_plays_in_real_time(run: Callable[..., Out
     assert 1.0 < float(lines[1][0]) < soundfile.info(talk).duration
 
 
+def test_silence_is_said_to_be_without_speech(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "silent.wav", np.zeros(4000), 8000)
+    code, output, errors = run("listen", "--file", tmp_path / "silent.wav", "--model", "digits-streaming")
+    assert (code, output) == (0, "")
+    assert errors.splitlines()[-1] == "ds2: no speech was found in 0.5 s"
+
+
 def test_a_bad_file_and_a_model_that_cannot_stream_are_refused(
     run: Callable[..., Outcome], talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
