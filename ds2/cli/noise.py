@@ -117,7 +117,7 @@ def noise_command(
 
     Args:
         files: Recordings of noise, or folders of them.
-        output: Folder for FLAC files of a minute each.
+        output: Folder for FLAC files of a minute each; the last one may be shorter.
         hours: Hours of noise to make.
         layers: Smallest and largest number of cuts that are summed.
         sample_rate: Sample rate in Hz.
@@ -132,7 +132,7 @@ def noise_command(
     if not samples:
         raise InputError("data noise: name at least one recording, or a folder of them")
     count = write_noise(samples, output, sample_rate, hours, layers, seed)
-    print(f"{output}: {count} files of a minute")
+    print(f"{output}: {3600 * hours:g} s of noise in {count} files")
     return 0
 
 

@@ -92,17 +92,20 @@ def _write_copies(
 def write_noise(
     recordings: Sequence[torch.Tensor], folder: Path, sample_rate: int, hours: float, layers: tuple[int, int], seed: int
 ) -> int:
-    """Writes hours of noise, a minute a file, cut from (N,) `recordings` and summed; returns the number of files.
+    """Writes hours of noise, a minute a file and the last one what is left, cut from (N,) `recordings` and summed.
+
+    Returns the number of files.
 
     Raises:
         InputError: a file cannot be written, or another process writes into the folder.
     """
     make_folder(folder)
-    files = max(1, round(hours * 60))
+    minute, wanted = 60 * sample_rate, max(1, round(3600 * hours * sample_rate))
+    files = -(-wanted // minute)
     with FolderLock(folder):
         for number in range(files):
             generator = seeded_generator(seed, number)
-            noise = layered_noise(recordings, 60 * sample_rate, layers, 10.0, generator)
+            noise = layered_noise(recordings, min(minute, wanted - number * minute), layers, 10.0, generator)
             noise = noise * 10 ** (NOISE_LEVEL / 20) / noise.square().mean().sqrt().clamp(min=1e-6)
             noise = noise * min(1.0, PEAK / float(noise.abs().max().clamp(min=1e-6)))
             write_flac(folder / f"noise{number:05}.flac", noise.numpy(), sample_rate)

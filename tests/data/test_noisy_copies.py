@@ -89,6 +89,16 @@ def test_minutes_of_noise_differ_and_are_equally_loud(tmp_path: Path, hum: Path)
         assert 10 * math.log10(float(noise.square().mean())) == pytest.approx(-26, abs=0.1)
 
 
+def test_the_last_file_of_noise_is_as_long_as_what_is_left(
+    tmp_path: Path, hum: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for hours, lengths in (("0.001", [3.6]), ("0.03", [60.0, 48.0])):
+        folder = tmp_path / hours
+        assert main(["data", "noise", str(hum), "-o", str(folder), "--hours", hours, "--sample-rate", "8000"]) == 0
+        assert [soundfile.info(path).duration for path in sorted(folder.glob("*.flac"))] == lengths
+        assert capsys.readouterr().out == f"{folder}: {sum(lengths):g} s of noise in {len(lengths)} files\n"
+
+
 def test_the_examples_of_keys_in_the_help_are_keys(capsys: pytest.CaptureFixture[str]) -> None:
     """The help spoke of SECTION.KEY, but the keys are those of one section."""
     main(["data", "mix", "--help"])
