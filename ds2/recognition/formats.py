@@ -4,80 +4,12 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from ds2.recognition.cues import Cue, make_cues
-from ds2.recognition.segments import TranscriptSegment
 from ds2.recognition.words import Word
+from ds2.recognition.written import Written
 from ds2.utils.errors import ParameterError, printable
-
-
-class WrittenAlternatives(Protocol):
-    """The best texts of a segment, with their scores."""
-
-    @property
-    def start(self) -> float:
-        """Seconds at which the segment starts."""
-
-    @property
-    def end(self) -> float:
-        """Seconds at which it ends."""
-
-    @property
-    def alternatives(self) -> "Sequence[tuple[Written, float]]":
-        """Its best texts with their scores in nats, the best first."""
-
-
-class Written(Protocol):
-    """What a format reads of a transcript, see `ds2.recognition.transcript`."""
-
-    @property
-    def text(self) -> str:
-        """The words, with spaces between them."""
-
-    @property
-    def words(self) -> Sequence[Word]:
-        """The words with their times."""
-
-    @property
-    def duration(self) -> float:
-        """Seconds of the recording."""
-
-    @property
-    def model(self) -> str:
-        """The name of the model."""
-
-    @property
-    def channels(self) -> "Sequence[Written]":
-        """The transcript of each channel, where they were separated."""
-
-    @property
-    def characters(self) -> Sequence[Word]:
-        """The characters with their times, where they are known."""
-
-    @property
-    def line_starts(self) -> Sequence[int]:
-        """The words that begin a line of an aligned text, by their places."""
-
-    @property
-    def channel_segments(self) -> Sequence[tuple[int, TranscriptSegment]]:
-        """The segments of all channels in the order of their times, each with its channel."""
-
-    @property
-    def display(self) -> str:
-        """The text as people read it."""
-
-    @property
-    def alternatives(self) -> "Sequence[tuple[Written, float]]":
-        """The best transcripts with their scores in nats, the best first."""
-
-    @property
-    def warning(self) -> str:
-        """What a reader should know of the transcript; empty if nothing."""
-
-    @property
-    def segment_alternatives(self) -> Sequence[WrittenAlternatives]:
-        """The best texts of each segment."""
 
 
 def to_txt(transcript: Written, name: str) -> str:
@@ -109,7 +41,7 @@ def to_json(transcript: Written, name: str) -> str:
     values["characters"] = [dataclasses.asdict(word) for word in transcript.characters]
     values |= {"segments": segments, "display": transcript.display}
     plain = list(values["characters"])
-    if not any(word.display is not None for word in transcript.words):
+    if not _has_display(transcript):
         plain += [values, *segments, *values["words"]]
     for each in plain:
         del each["display"]
@@ -132,11 +64,15 @@ def to_json(transcript: Written, name: str) -> str:
     return json.dumps(values, ensure_ascii=False) + "\n"
 
 
+def _has_display(transcript: Written) -> bool:
+    return transcript.punctuated or any(word.display is not None for word in transcript.words)
+
+
 def _scored(alternatives: "Sequence[tuple[Written, float]]") -> list[dict[str, Any]]:
     """Score, probability and text of each, and its display form where its words have one."""
     return [
         {"score": round(score, 4), "probability": round(probability, 4), "text": each.text}
-        | ({"display": each.display} if any(word.display is not None for word in each.words) else {})
+        | ({"display": each.display} if _has_display(each) else {})
         for (each, score), probability in zip(alternatives, among_alternatives(alternatives), strict=True)
     ]
 

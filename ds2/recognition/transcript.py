@@ -37,7 +37,8 @@ class SegmentAlternatives(NamedTuple):
 class Transcript:
     """The words of a recording of `duration` seconds, recognised by `model`: the name or path of its bundle.
 
-    Where it is `calibrated`, the confidence of a word is the probability that it is right.
+    Where it is `calibrated`, the confidence of a word is the probability that it is right; where it is `punctuated`,
+    its words have display forms.
 
     `channels` holds a transcript for each channel, where they were transcribed separately; text and words are theirs,
     ordered by time. Of an alignment, `characters` are those of its words, with their times, and `line_starts` the
@@ -58,6 +59,7 @@ class Transcript:
     alternatives: tuple[Alternative, ...] = ()
     segment_alternatives: tuple[SegmentAlternatives, ...] = ()
     calibrated: bool = False
+    punctuated: bool = False
     path: Path | None = dataclasses.field(default=None, compare=False)
 
     def __repr__(self) -> str:
@@ -131,8 +133,9 @@ def merge_channels(channels: Sequence[Transcript]) -> Transcript:
     segments = Transcript("", (), 0.0, channels=tuple(channels)).segments
     text, words = join_words(segment.text for segment in segments), [word for each in segments for word in each.words]
     duration = max(channel.duration for channel in channels)
-    calibrated = all(channel.calibrated for channel in channels)
-    return Transcript(text, tuple(words), duration, channels[0].model, tuple(channels), calibrated=calibrated)
+    merged = Transcript(text, tuple(words), duration, channels[0].model, tuple(channels))
+    calibrated, punctuated = (all(getattr(each, name) for each in channels) for name in ("calibrated", "punctuated"))
+    return dataclasses.replace(merged, calibrated=calibrated, punctuated=punctuated)
 
 
 def make_transcript(

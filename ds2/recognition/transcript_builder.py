@@ -202,7 +202,7 @@ def _displayed(transcript: Transcript, punctuator: Punctuator, figures: bool) ->
     forms = punctuator([word.text for word in transcript.words])
     pairs = zip(transcript.words, forms, strict=True)
     words = tuple(dataclasses.replace(word, display=form) for word, form in pairs)
-    return dataclasses.replace(transcript, words=with_figures(words) if figures else words)
+    return dataclasses.replace(transcript, words=with_figures(words) if figures else words, punctuated=True)
 
 
 def best_sums(scores: Sequence[Sequence[float]], most: int) -> list[tuple[list[int], float]]:

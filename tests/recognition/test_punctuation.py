@@ -1,5 +1,6 @@
 """Punctuation: display forms of words, and the tagger in a bundle."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from ds2.recognition.formats import to_json, to_srt
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.punctuation import BLOCK, DILATIONS, ENDINGS, MARKS, Punctuator, number_of, shapes
 from ds2.recognition.recognizer import Recognizer
-from ds2.recognition.transcript import Transcript
+from ds2.recognition.transcript import Transcript, merge_channels
+from ds2.recognition.transcript_builder import TranscriptBuilder
 from ds2.recognition.words import Word
+from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 
 WORDS = ["well", "end", "john", "other"]
@@ -47,6 +50,17 @@ def test_words_get_marks_and_capitals(punctuator: Punctuator) -> None:
     [shown] = punctuator(["unheard"])
     assert shown[0] == "U"
     assert shown[-1] in (MARKS[2], MARKS[3])  # the last word ends a sentence
+
+
+def test_silence_has_the_keys_of_speech_in_json(punctuator: Punctuator) -> None:
+    tokenizer = Tokenizer.from_texts(["a b"])
+    builder = TranscriptBuilder(tokenizer, 0.02, punctuator=punctuator)
+    silent = builder.joined([], 1.0)
+    spoken = builder.joined([Transcript("a", (Word("a", 0.0, 0.5, 1.0),), 1.0)], 1.0)
+    for transcript in (silent, merge_channels([silent, silent])):
+        assert json.loads(transcript.to_json()).keys() == json.loads(spoken.to_json()).keys()
+        assert json.loads(transcript.to_json())["display"] == ""
+    assert "display" not in TranscriptBuilder(tokenizer, 0.02).joined([], 1.0).to_json()
 
 
 def test_long_texts_are_tagged_in_blocks(weights: dict[str, np.ndarray]) -> None:
