@@ -16,7 +16,7 @@ from ds2.ctc.alignment import STAR, Alignment, ctc_align
 from ds2.decoder import Hypothesis
 from ds2.recognition.alignment_text import TextLine, read_lines, to_tokens
 from ds2.recognition.boundaries import word_boundaries
-from ds2.recognition.confidence import said_probabilities
+from ds2.recognition.confidence import DOUBTFUL_SECONDS, is_doubtful, said_probabilities
 from ds2.recognition.evidence import spelling_scores
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, make_transcript, with_confidences
@@ -27,8 +27,6 @@ from ds2.utils.errors import InputError
 from ds2.utils.model_names import is_packaged
 
 LEAST_PROBABILITY = 0.1  # of the tokens of the median word: below it the text belongs to another recording
-DOUBTFUL_CONFIDENCE = 0.5  # a word below it is doubtful
-DOUBTFUL_SECONDS = 4.0  # a longer word is doubtful: the audio may hold other words there
 CHARACTERS_A_SECOND = 25.0  # faster than anybody speaks
 ENDLESS = 10_000  # characters that any recording may have
 
@@ -70,11 +68,6 @@ class AlignedRecording:
     def untranscribed(self) -> list[OtherSpeech]:
         """Speech that the text lacks, without a star in its place."""
         return [speech for speech in self.others if not speech.is_marked]
-
-
-def is_doubtful(word: Word) -> bool:
-    """Whether a word was probably not said where it was aligned, or takes too long."""
-    return word.confidence < DOUBTFUL_CONFIDENCE or word.end - word.start > DOUBTFUL_SECONDS
 
 
 def align(
@@ -125,7 +118,7 @@ def align(
     spoken = tokens != STAR
     tokens, starts = tokens[spoken], alignment.starts[spoken]
     transcript = with_characters(on_sound(transcript, level, others), hypothesis, recognizer.tokenizer, frame_seconds)
-    transcript = dataclasses.replace(as_written(transcript, lines), model=recognizer.name)
+    transcript = dataclasses.replace(as_written(transcript, lines), model=recognizer.name, untranscribed=gaps(others))
     return AlignedRecording(Path(str(audio)), transcript, peaks, log_probs, names, tokens, starts, level, others)
 
 
@@ -228,6 +221,11 @@ def with_characters(
         spans = zip(texts[first:last], itertools.pairwise(edges), hypothesis.confidences[first:last], strict=True)
         characters += [Word(text, start, end, round(confidence, 4)) for text, (start, end), confidence in spans]
     return dataclasses.replace(transcript, characters=tuple(characters))
+
+
+def gaps(others: Sequence[OtherSpeech]) -> tuple[tuple[float, float], ...]:
+    """Start and end of the speech that the text lacks, without a star in its place."""
+    return tuple((speech.start, speech.end) for speech in others if not speech.is_marked)
 
 
 def as_written(transcript: Transcript, lines: Sequence[TextLine]) -> Transcript:

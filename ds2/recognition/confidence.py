@@ -11,10 +11,17 @@ from ds2.recognition.words import Word
 
 LEAST_PROBABILITY = 1e-9  # of a token, so that its logarithm is finite
 MOST_MARGIN = 6.0  # nats
+DOUBTFUL_CONFIDENCE = 0.5  # an aligned word below it is doubtful
+DOUBTFUL_SECONDS = 4.0  # a longer word is doubtful: the audio may hold other words there
 
 # The log-odds that a word of a text is said where it was aligned: at a perfect score, per nat of the spelling's score,
 # per nat of the number of tokens. Fitted to 26,800 words of which 8 % were wrong, the bundle english on its dev sets.
 SAID, SAID_SPELLING, SAID_TOKENS = 3.6, 1.25, 1.0
+
+
+def is_doubtful(word: Word) -> bool:
+    """Whether a word of a text was probably not said where it was aligned, or takes too long."""
+    return word.confidence < DOUBTFUL_CONFIDENCE or word.end - word.start > DOUBTFUL_SECONDS
 
 
 def geometric_mean(probabilities: Sequence[float]) -> float:

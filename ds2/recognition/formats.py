@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ds2.recognition.confidence import is_doubtful
 from ds2.recognition.cues import Cue, make_cues
 from ds2.recognition.words import Word
 from ds2.recognition.written import Written
@@ -28,7 +29,8 @@ def to_json(transcript: Written, name: str) -> str:
     Keys: file, text, segments (start, end, text), words (text, start, end, confidence), duration, model; times in
     seconds. Where the bundle has punctuation, text, segments and words have a display form beside them; that of an
     alignment is as the user wrote it. Where channels are separate, segments and words have their channel. An alignment
-    also has characters, with the words' keys. Where alternatives were asked for, they are those of the whole
+    also has characters, with the words' keys, the words that are doubtful are marked, and untranscribed are the spans
+    (start, end) of speech that the text lacks. Where alternatives were asked for, they are those of the whole
     (score, probability, text), and segment_alternatives those of the segments that were searched one by one (start,
     end, alternatives).
     A recording that does not sound like the model's language has a warning.
@@ -45,7 +47,12 @@ def to_json(transcript: Written, name: str) -> str:
         plain += [values, *segments, *values["words"]]
     for each in plain:
         del each["display"]
-    if not transcript.characters:
+    if transcript.characters:
+        for word, said in zip(values["words"], transcript.words, strict=True):
+            word["doubtful"] = is_doubtful(said)
+        spans = [{"start": round(start, 3), "end": round(end, 3)} for start, end in transcript.untranscribed]
+        values["untranscribed"] = spans
+    else:
         del values["characters"]
     if transcript.channels:
         for segment, (channel, _) in zip(segments, transcript.channel_segments, strict=True):

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from ds2.audio.tensors import read_audio
-from ds2.recognition.align import AlignedRecording, is_doubtful
+from ds2.recognition.align import AlignedRecording
 from ds2.recognition.calibration import BINS, area_under_roc, calibration_error, reliability
+from ds2.recognition.confidence import is_doubtful
 from ds2.recognition.tune_decoder import Tuning
 from ds2.utils.plots import save_png, subplots
 

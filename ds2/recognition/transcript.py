@@ -41,8 +41,9 @@ class Transcript:
     its words have display forms.
 
     `channels` holds a transcript for each channel, where they were transcribed separately; text and words are theirs,
-    ordered by time. Of an alignment, `characters` are those of its words, with their times, and `line_starts` the
-    numbers of the words that begin a line of the user's text, the first one left out.
+    ordered by time. Of an alignment, `characters` are those of its words, with their times, `line_starts` the
+    numbers of the words that begin a line of the user's text, the first one left out, and `untranscribed` the seconds
+    in which the text lacks speech.
 
     Where they were asked for, `alternatives` are the best texts of the whole, best first and this one among them;
     `segment_alternatives` are those of the segments that were searched one by one. `path` is the file that was
@@ -60,6 +61,7 @@ class Transcript:
     segment_alternatives: tuple[SegmentAlternatives, ...] = ()
     calibrated: bool = False
     punctuated: bool = False
+    untranscribed: tuple[tuple[float, float], ...] = ()
     path: Path | None = dataclasses.field(default=None, compare=False)
 
     def __repr__(self) -> str:

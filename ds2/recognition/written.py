@@ -51,6 +51,10 @@ class Written(Protocol):
         """The characters with their times, where they are known."""
 
     @property
+    def untranscribed(self) -> Sequence[tuple[float, float]]:
+        """Start and end of speech that an aligned text lacks."""
+
+    @property
     def line_starts(self) -> Sequence[int]:
         """The words that begin a line of an aligned text, by their places."""
 

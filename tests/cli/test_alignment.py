@@ -5,7 +5,9 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 import textgrid
 from helpers.commands import Outcome, assert_refused, write_noise
 
@@ -29,6 +31,30 @@ def test_align_writes_every_format_and_a_picture(
     assert (tmp_path / "one.textgrid").read_text() == (output / "0.TextGrid").read_text()
     assert [tier.name for tier in (words, characters)] == ["words", "characters"]
     assert "".join(interval.mark for interval in characters) == "".join(interval.mark for interval in words)
+
+
+def test_the_json_of_an_alignment_says_what_standard_error_says(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tmp_path: Path
+) -> None:
+    manifest = spoken_digits(1)
+    said = json.loads(manifest.read_text())["text"]
+    samples, rate = soundfile.read(manifest.parent / "0.wav")
+    soundfile.write(tmp_path / "twice.wav", np.concatenate([samples, np.zeros(rate), samples]), rate)
+    found = []
+    for text in (f"{said} {said}", said, f"{said} nine {said}"):
+        (tmp_path / "text.txt").write_text(text)
+        command = "align", tmp_path / "twice.wav", tmp_path / "text.txt", "--model", "digits", "--format", "json"
+        _, _, errors = run(*command, "-o", tmp_path)
+        found.append(json.loads((tmp_path / "twice.json").read_text()))
+        doubtful = [word["text"] for word in found[-1]["words"] if word["doubtful"]]
+        assert [line.split("'")[1] for line in errors.splitlines() if "doubtful" in line] == doubtful
+        spans = [f"ds2: {each['start']:.2f}-{each['end']:.2f} s" for each in found[-1]["untranscribed"]]
+        assert [line.rpartition(": ")[0] for line in errors.splitlines() if "the text lacks" in line] == spans
+    right, short, long = found
+    assert right["untranscribed"] == []
+    assert [word["doubtful"] for word in right["words"]] == [False, False]
+    assert len(short["untranscribed"]) == 1
+    assert [word["doubtful"] for word in long["words"]] == [False, True, False]
 
 
 def test_align_draws_nothing_without_matplotlib(

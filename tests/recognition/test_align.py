@@ -17,8 +17,9 @@ import torch
 from conftest import DIGITS
 
 from ds2.bundle import Bundle
-from ds2.recognition.align import align, is_doubtful
+from ds2.recognition.align import align
 from ds2.recognition.calibration import calibration_error
+from ds2.recognition.confidence import is_doubtful
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
 from ds2.utils.model_names import locate
