@@ -1,6 +1,7 @@
 """Descriptions of bundles, manifests and architectures, for `ds2 info`."""
 
 from pathlib import Path
+from typing import Any
 
 from ds2.bundle import Bundle, model_card, read_record
 from ds2.data.manifest import read_manifest, summary
@@ -144,13 +145,19 @@ def _describe_record(path: Path, record: Record) -> list[str]:
     """Lines on what a model knows, its tokens and its configuration."""
     absent = set() if record.config.get("recurrent_layers") else OF_RECURRENT_LAYERS
     config = {key: value for key, value in record.config.items() if key not in absent}
-    training = {key + GREEDY.get(key, ""): value for key, value in record.training.items()}
+    training = _with_hints(record.training)
+    if isinstance(models := training.get("average_of"), list):
+        training["average_of"] = [_with_hints(each) if isinstance(each, dict) else each for each in models]
     sections = {"config": config, "decoder": record.decoder or {}, "training": training}
     return [
         _known(path, record),
         f"tokens: {len(record.tokens)}: {' '.join(map(repr, record.tokens))}",
         *(f"{key}: {value}" for name, part in sections.items() for key, value in dotted_keys(part, f"{name}.").items()),
     ]
+
+
+def _with_hints(training: dict[str, Any]) -> dict[str, Any]:
+    return {key + GREEDY.get(key, ""): value for key, value in training.items()}
 
 
 def _describe_words(bundle: Bundle) -> list[str]:

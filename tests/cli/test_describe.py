@@ -35,6 +35,15 @@ def test_info_of_bundle_manifest_and_anything_else(
     assert_refused(run("info"), "name a bundle")
 
 
+def test_error_rates_of_averaged_models_are_greedy_too(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    bundle = Bundle.load(tiny_bundle)
+    replace(bundle, training={"average_of": [{"name": "a", "wer": 0.25}, "b"]}).save(tmp_path / "average.safetensors")
+    _, shown, _ = run("info", tmp_path / "average.safetensors")
+    assert "training.average_of: [{'name': 'a', 'wer (greedy, while training)': 0.25}, 'b']" in shown
+
+
 def test_info_of_a_named_model_is_a_table_of_its_layers(run: Callable[..., Outcome]) -> None:
     code, table, _ = run("info", "--model", "ds2-deploy")
     assert code == 0
