@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ds2.audio.files import SUFFIXES, probe
 from ds2.data.compiled import SUFFIX
+from ds2.data.layouts.text_files import REPORT
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import RecordingSpan
 from ds2.recognition.channels import transcribe_channels
@@ -25,7 +26,6 @@ STDIN = Path("-")
 UNREAD = (".wma", ".amr", ".avi")  # sound that ffmpeg converts
 NOT_WRITTEN = tuple(".pdf .doc .docx .odt .rtf .html .xml .md .csv .ass .sub .lrc .eaf .lab .png .jsonl".split())
 NAME_BYTES = 200  # of a path in an output's name; file systems allow 255, ending and temporary name included
-REPORT = "failed.txt"  # in the output folder: a line for each file without a transcript
 
 
 def find_audio(arguments: Sequence[str]) -> list[Path]:

@@ -9,6 +9,7 @@ from ds2.utils.errors import InputError
 from ds2.utils.files import read_text
 
 TEXTS = (".txt", ".lab")
+REPORT = "failed.txt"  # a line for each recording that could not be transcribed, beside the transcripts of the others
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
@@ -28,10 +29,10 @@ def read(source: Path, _: Path) -> Iterator[Row]:
         except InputError as error:
             yield Row(audio, "", problem=str(error))
     heard = {audio.with_suffix("") for audio in recordings}
-    for text in sorted(
-        path for path in source.rglob("*") if path.suffix in TEXTS and path.with_suffix("") not in heard
-    ):
-        yield Row(text, "", problem=f"{text}: no recording beside it")
+    texts = sorted(path for path in source.rglob("*") if path.suffix in TEXTS and path.name != REPORT)
+    for text in texts:
+        if text.with_suffix("") not in heard:
+            yield Row(text, "", problem=f"{text}: no recording beside it")
 
 
 def text_of(audio: Path) -> Path | None:

@@ -493,6 +493,17 @@ def test_a_bad_row_leaves_out_itself_alone(tmp_path: Path, digits: list[Utteranc
     assert skipped[1:] == [f"{folder / 'c.txt'}: no recording beside it"]
 
 
+def test_the_report_of_transcribe_is_no_text_of_a_recording(tmp_path: Path, digits: list[Utterance]) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    shutil.copy(digits[0].audio_path, folder / "a.wav")
+    (folder / "broken.wav").touch()
+    assert main(["transcribe", str(folder), "--model", "digits", "--output", str(folder)]) == 1
+    assert (folder / "failed.txt").exists()
+    count, skipped = convert(folder, tmp_path / "m.jsonl", "", "nemo", None)
+    assert (count, skipped) == (1, [f"{folder / 'broken.wav'}: no text"])
+
+
 def test_transcripts_of_ds2_are_a_corpus(tmp_path: Path, digits: list[Utterance]) -> None:
     """What a model heard in recordings is trained on, or read by a person, with its confidence beside it."""
     folder = tmp_path / "transcripts"
