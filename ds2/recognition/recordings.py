@@ -12,7 +12,6 @@ from pathlib import Path
 
 from ds2.audio.files import SUFFIXES, probe
 from ds2.data.compiled import SUFFIX
-from ds2.data.layouts.text_files import REPORT
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import RecordingSpan
 from ds2.recognition.channels import transcribe_channels
@@ -20,7 +19,7 @@ from ds2.recognition.formats import FORMATS
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.utils.errors import InputError, ParameterError, printable
-from ds2.utils.files import make_folder, read_text, write_lines, write_text
+from ds2.utils.files import REPORT, make_folder, read_text, write_lines, write_text
 
 STDIN = Path("-")
 UNREAD = (".wma", ".amr", ".avi")  # sound that ffmpeg converts

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ds2.utils.errors import InputError
 
+REPORT = "failed.txt"  # beside the transcripts of recordings: a line for each without one
 MOST_LINE = 1 << 24  # characters of a line of a text that is read line by line
 LARGE_TEXT = 1 << 28  # characters that a .gz of any size may unpack to, and that a device or pipe may hold
 MOST_RATIO = 200  # characters for each byte of a larger .gz; sentences have 3 to 10

@@ -6,10 +6,9 @@ from pathlib import Path
 from ds2.audio.files import SUFFIXES
 from ds2.data.corpus_rows import Row
 from ds2.utils.errors import InputError
-from ds2.utils.files import read_text
+from ds2.utils.files import REPORT, read_text
 
 TEXTS = (".txt", ".lab")
-REPORT = "failed.txt"  # a line for each recording that could not be transcribed, beside the transcripts of the others
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
