@@ -173,7 +173,11 @@ class BatchedDecoder(BeamDecoder):
         node, hoped = self._words.step(beam.node, labels), self._words.hoped(beam.node)
         paid = torch.where(beam.node == scoring.OUTSIDE, 0.0, self._unknown) + self._unknown_letter
         unknown = -math.inf if self.config.closed else paid
-        gain = torch.where(node == scoring.OUTSIDE, unknown, self._words.hoped(node)) - hoped
+        given = self._words.hoped(node)
+        if self.config.eager:
+            whole, _ = self._whole_word(beam.lm.expand_as(node), node)
+            given = torch.where(self._words.is_leaf(node), whole, given)
+        gain = torch.where(node == scoring.OUTSIDE, unknown, given) - hoped
         end_gain, end_lm = self._end_word(beam.lm[..., 0], beam.node[..., 0])
         space = labels == self._space
         gain = torch.where(space, end_gain[..., None], gain)
@@ -181,6 +185,17 @@ class BatchedDecoder(BeamDecoder):
 
     def _end_word(self, lm: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
         """(B, W) gain if the word ends here, -inf where it may not, and the state of the language model after it."""
+        whole, after = self._whole_word(lm, node)
+        gain = whole - self._words.hoped(node)
+        if self.config.eager:
+            gain = gain.masked_fill(self._words.is_leaf(node), 0.0)
+        if self.config.closed:
+            known = (node >= 0) & (self._words.words[node.clamp(min=0)] >= 0)
+            return gain.masked_fill(~known, -math.inf), after
+        return gain.masked_fill(node == 0, 0.0), torch.where(node == 0, lm, after)  # two spaces in a row end no word
+
+    def _whole_word(self, lm: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, ...) gain of the word that ends at a node in its context, and the state of the language model after."""
         table, word = self._words, torch.where(node == scoring.OUTSIDE, -1, self._words.words[node.clamp(min=0)])
         known, after, gain = word >= 0, lm, torch.full_like(node, self._bonus, dtype=torch.float64)
         if self._kind == scoring.WORDS:
@@ -191,10 +206,7 @@ class BatchedDecoder(BeamDecoder):
             place = lm >> scoring.LM_BITS, torch.where(known, table.columns[word.clamp(min=0)], 0)
             gain, after = gain + table.gains[place], after & scoring.LM_MASK | table.next[place] << scoring.LM_BITS
         left = torch.where(node == scoring.OUTSIDE, 0.0, self._unknown)  # outside the lexicon it is paid already
-        gain = gain + torch.where(known, table.boosts[word.clamp(min=0)], left) - table.hoped(node)
-        if self.config.closed:
-            return gain.masked_fill(~known, -math.inf), after
-        return gain.masked_fill(node == 0, 0.0), torch.where(node == 0, lm, after)  # two spaces in a row end no word
+        return gain + torch.where(known, table.boosts[word.clamp(min=0)], left), after
 
     def _finish(
         self, beam: BatchedBeam, steps: list[Tensor], log_probs: Tensor, counts: list[int]

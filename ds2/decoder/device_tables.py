@@ -55,11 +55,16 @@ class LexiconTable(NamedTuple):
     next: Tensor  # (S, K) states
     gains: Tensor  # (S, K)
     held: Tensor  # (S,)
+    leaves: Tensor  # (N,) whether no word goes on after a node
 
     def step(self, node: Tensor, symbol: Tensor) -> Tensor:
         """(B, ...) nodes, (B, ...) symbols -> (B, ...) the nodes after them, OUTSIDE where there is none."""
         place, found = find(self.keys, node, symbol)
         return torch.where(found, self.children[place], OUTSIDE)
+
+    def is_leaf(self, node: Tensor) -> Tensor:
+        """(B, ...) nodes -> (B, ...) whether they end a word that no longer one continues."""
+        return (node > 0) & self.leaves[node.clamp(min=0)]
 
     def hoped(self, node: Tensor) -> Tensor:
         """(B, ...) nodes -> (B, ...) the gain that the beginning of a word got in advance."""
@@ -93,6 +98,7 @@ def lexicon_table(tables: SearchTables, device: torch.device) -> LexiconTable:
         _tensor(tables.phrases.next, device).long(),
         _tensor(tables.phrases.gains, device),
         _tensor(tables.phrases.held, device),
+        _tensor(np.diff(trie.first) == 0, device),
     )
 
 

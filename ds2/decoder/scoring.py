@@ -1,7 +1,8 @@
 """The score that the language model, the lexicon and bonuses give to a prefix with one more label.
 
 A word of the lexicon counts before it is complete: each node of the lexicon gives in advance the gain of the best
-single word at or below it; the true score replaces this at the end of the word. README.md, "Scoring", has the formulas.
+single word at or below it; the true score replaces this at the end of the word. An eager search replaces it where the
+word is known, with the last label. README.md, "Scoring", has the formulas.
 """
 
 import math
@@ -37,6 +38,7 @@ SETTINGS = np.dtype([  # gains are in nats
     ("space", np.int64),  # -1: none
     ("spells", np.int64),  # 1: a lexicon guides the search
     ("closed", np.int64),  # 1: only the lexicon's words are found
+    ("eager", np.int64),  # 1: a word that no longer one continues counts with its last label
     ("phrases", np.int64),  # 1: there are phrases to prefer
     ("unknown", np.float64),  # gain of a word outside the lexicon
     ("unknown_letter", np.float64),
@@ -79,6 +81,9 @@ def extend(entry, symbol, counters, tables):  # type: ignore[no-untyped-def]
         return gain > -math.inf, gain, entry.lm_after, 0
     # Within the lexicon the hope for the best word changes with every letter.
     node = _step(tables.lexicon, entry.lexicon, symbol)
+    if _is_known(node, tables):
+        gain, _ = _whole_word(entry.lm, node, counters, tables)
+        return True, gain - tables.ahead[entry.lexicon], entry.lm, node
     if node != OUTSIDE:
         return True, tables.ahead[node] - tables.ahead[entry.lexicon], entry.lm, node
     # Outside, each letter costs, and the first one also ends the hope for a word that is known.
@@ -103,6 +108,8 @@ def largest_gain(entry, tables):  # type: ignore[no-untyped-def]
     """No label but the space can give an entry more than this."""
     settings = tables.settings[0]
     # A word that leaves the lexicon gives back what it got in advance, and that may have been a cost.
+    if settings.eager:
+        return max(settings.most, settings.most_at_end - tables.ahead[entry.lexicon])
     if settings.lm_kind == TOKENS or not settings.spells or settings.closed:
         return settings.most
     if entry.lexicon == OUTSIDE:
@@ -122,28 +129,47 @@ def end_word(entry, counters, tables):  # type: ignore[no-untyped-def]
         gain = -math.inf
     # Two spaces in a row end no word.
     elif node != 0 or settings.closed:
-        # The language model knows the context now; a word that it lacks is <unk>.
-        if settings.lm_kind == WORDS:
-            number = tables.numbers[word] if word != NONE else UNKNOWN
-            log_prob, state = advance(tables.lm, entry.lm & LM_MASK, number)
-            counters.lookups += 1
-            gain = settings.lm_weight * log_prob
-        if settings.phrases:
-            column = tables.phrases.columns[word] if word != NONE else 0
-            gain += tables.phrases.gains[entry.lm >> LM_BITS, column]
-            after = np.int64(tables.phrases.next[entry.lm >> LM_BITS, column])
-            state = state & LM_MASK | after << LM_BITS
-        gain += settings.bonus
-        # A word that left the lexicon has paid for being unknown already.
-        if word != NONE:
-            gain += tables.boosts[word]
+        gain, state = _whole_word(entry.lm, node, counters, tables)
+        # The true score takes the place of what was given in advance, if that was not the true one.
+        if _is_known(node, tables):
+            gain = 0.0
         elif node != OUTSIDE:
-            gain += settings.unknown
-        # The true score takes the place of what was given in advance.
-        if node != OUTSIDE:
             gain -= tables.ahead[node]
     entry.gain_after, entry.lm_after = gain, state
     return gain
+
+
+@inlined
+def _whole_word(lm, node, counters, tables):  # type: ignore[no-untyped-def]
+    """Gain of the word that ends at a node in its context, and the state of the language model after it."""
+    settings, gain, state = tables.settings[0], 0.0, lm
+    word = tables.lexicon.words[node] if node != OUTSIDE else NONE
+    # A word that the language model lacks is <unk>.
+    if settings.lm_kind == WORDS:
+        number = tables.numbers[word] if word != NONE else UNKNOWN
+        log_prob, state = advance(tables.lm, lm & LM_MASK, number)
+        counters.lookups += 1
+        gain = settings.lm_weight * log_prob
+    if settings.phrases:
+        column = tables.phrases.columns[word] if word != NONE else 0
+        gain += tables.phrases.gains[lm >> LM_BITS, column]
+        after = np.int64(tables.phrases.next[lm >> LM_BITS, column])
+        state = state & LM_MASK | after << LM_BITS
+    gain += settings.bonus
+    # A word that left the lexicon has paid for being unknown already.
+    if word != NONE:
+        gain += tables.boosts[word]
+    elif node != OUTSIDE:
+        gain += settings.unknown
+    return gain, state
+
+
+@inlined
+def _is_known(node, tables):  # type: ignore[no-untyped-def]
+    """Whether the word at a node is known with its last label: no longer one continues it."""
+    if not tables.settings[0].eager or node <= 0:
+        return False
+    return tables.lexicon.first[node] == tables.lexicon.first[node + 1]
 
 
 @inlined
@@ -151,6 +177,8 @@ def cannot_end(entry, chance, least, tables):  # type: ignore[no-untyped-def]
     """Whether a space after an entry falls below `least` for any language model score; saves the query."""
     if not math.isnan(entry.gain_after):
         return False
+    if _is_known(entry.lexicon, tables):
+        return chance < least
     given = tables.ahead[entry.lexicon] if entry.lexicon != OUTSIDE else 0.0
     return chance * math.exp(tables.settings[0].most_at_end - given) < least
 

@@ -44,7 +44,7 @@ def make_tables(space: SearchSpace) -> SearchTables:
         most = max(0.0, ahead.max())
     settings = np.zeros(1, scoring.SETTINGS)
     widths = ("beam_width", "max_symbols", "cumulative_probability", "score_threshold", "recombine")
-    for name in (*widths, "lm_weight", "closed"):
+    for name in (*widths, "lm_weight", "closed", "eager"):
         settings[name] = getattr(config, name)
     settings["blank_skip"] = config.blank_skip if config.blank_skip < 1 else math.inf
     settings["lm_kind"], settings["spells"], settings["tidy"] = kind, len(trie.words) > 1, TIDY

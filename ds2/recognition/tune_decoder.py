@@ -180,7 +180,8 @@ class Trials:
         return dataclasses.replace(self, rows=[row - prior for row in self.rows])
 
     def first(self, own: BeamConfig, closed: bool) -> BeamConfig:
-        """The bundle's own configuration with the beam in which weights are first searched; phones are recombined."""
+        """The bundle's own configuration with the beam in which weights are first searched; phones are recombined, and
+        characters that sound alike are told apart at once."""
         threshold = BeamConfig.score_threshold if self.pronunciations is None else PHONE_THRESHOLD
         return dataclasses.replace(
             own,
@@ -188,6 +189,7 @@ class Trials:
             score_threshold=max(threshold, own.score_threshold),
             closed=(closed or own.closed) and not self.over_tokens,
             recombine=own.recombine or self.pronunciations is not None,
+            eager=own.eager or (self.pronunciations is not None and " " not in self.tokenizer.index),
         )
 
     def error(self, config: BeamConfig) -> float:

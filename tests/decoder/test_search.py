@@ -38,13 +38,15 @@ from ds2.decoder.lattice import MOST_ARCS
         nbest=st.just(5),
     ),
     closed=st.booleans(),
+    eager=st.booleans(),
 )
 def test_all_find_what_the_plain_search_finds(
-    name: str, seed: int, frames: int, config: BeamConfig, closed: bool
+    name: str, seed: int, frames: int, config: BeamConfig, closed: bool, eager: bool
 ) -> None:
     """Strings, scores and gains, half-way as well."""
     problem = PROBLEMS[name]
-    config = dataclasses.replace(config, closed=closed and bool(problem) and problem[0] is not None)
+    closed = closed and bool(problem) and problem[0] is not None
+    config = dataclasses.replace(config, closed=closed, eager=closed and eager)
     decoder, log_probs = BeamDecoder(config, *problem), random_log_probs(seed, frames, 4)
     reference = ReferenceSearch(decoder)
     expected = reference.best(log_probs[0].numpy())[: config.nbest]

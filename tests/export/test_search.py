@@ -83,7 +83,8 @@ def decoders(lm: NGram) -> list[tuple[Decoder, Tokenizer, int]]:
         (search_phones(TOKENS, recombined, lm, pronounced), 5),
         (make_beam_decoder(TOKENS, BeamConfig(beam_width=2, closed=True), None, ["ab", "abcb"]), 0),  # words break off
     ]
-    unspaced = search_phones(UNSPACED, recombined, lm, pronounced)
+    eager = dataclasses.replace(recombined, eager=True, beam_width=4)
+    unspaced = search_phones(UNSPACED, eager, lm, pronounced)
     return [*((decoder, TOKENS, phones) for decoder, phones in spaced), (unspaced, UNSPACED, 5)]
 
 

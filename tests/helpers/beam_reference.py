@@ -146,11 +146,12 @@ class ReferenceSearch:
             if (ended := self._end_of_word(before)) is None:
                 return None
             nats, lm = ended
-            return Gain(before.nats - self.in_advance(before.word) + nats, lm, (), self._words(before))
+            return Gain(before.nats - self._given(before) + nats, lm, (), self._words(before))
         word = (*before.word, label)
         if self.config.closed and not self._begins(word):
             return None
-        return Gain(before.nats - self.in_advance(before.word) + self.in_advance(word), before.lm, word, before.words)
+        longer = Gain(before.nats, before.lm, word, before.words)
+        return longer._replace(nats=before.nats - self._given(before) + self._given(longer))
 
     def _after_token(self, before: Gain, label: int) -> Gain:
         """The same where the language model is over tokens."""
@@ -172,6 +173,15 @@ class ReferenceSearch:
             return boost, gain.lm
         log_prob, lm = self.lm.advance(gain.lm, self.lm.words[0 if number is None else self.numbers[number]])
         return self.config.lm_weight * log_prob + self.config.word_bonus + boost, lm
+
+    def _given(self, gain: Gain) -> float:
+        """What the word that has begun was given: in advance, or all of it where an eager search knows it."""
+        whole = gain.word in self.words and not any(
+            known[: len(gain.word)] == gain.word != known for known in self.words
+        )
+        if self.config.eager and whole and (ended := self._end_of_word(gain)) is not None:
+            return ended[0]
+        return self.in_advance(gain.word)
 
     def _in_advance(self, word: Prefix) -> float:
         """The gain of the best single word that begins so, of an unknown word what it costs."""
@@ -239,7 +249,7 @@ class ReferenceSearch:
         if gain.word:
             if (ended := self._end_of_word(gain)) is None:
                 return -math.inf
-            nats, lm = ended[0] - self.in_advance(gain.word), ended[1]
+            nats, lm = ended[0] - self._given(gain), ended[1]
         nats -= self._held(self._words(gain))
         if self.lm is None or self.sentence_end < 0:
             return nats

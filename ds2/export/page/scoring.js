@@ -125,6 +125,11 @@ export class Scorer {
       return gain;
     }
     this.node = this.below(lexicon, symbol);
+    if (this.isKnown(this.node)) {
+      const gain = this.wholeWord(this.state, this.node);
+      this.state = entries.lm[i];
+      return gain - this.ahead[lexicon];
+    }
     if (this.node !== OUTSIDE) return this.ahead[this.node] - this.ahead[lexicon];
     if (this.closed) return -Infinity;
     return this.unknown_letter + (lexicon === OUTSIDE ? 0 : this.unknown - this.ahead[lexicon]);
@@ -139,6 +144,7 @@ export class Scorer {
 
   // No label but the space can give entry i more than this.
   largestGain(entries, i) {
+    if (this.eager) return Math.max(this.most, this.most_at_end - this.ahead[entries.lexicon[i]]);
     if (this.kind === "tokens" || !this.spells || this.closed) return this.most;
     const node = entries.lexicon[i];
     if (node === OUTSIDE) return this.unknown_letter;
@@ -154,23 +160,36 @@ export class Scorer {
     this.state = entries.lm[i];
     if (word === NONE && this.closed) gain = -Infinity;
     else if (node !== ROOT || this.closed) {
-      if (this.kind === "words") {
-        gain = this.lm_weight * this.advance(this.state, word === NONE ? UNKNOWN : this.numbers[word]);
-      }
-      gain += this.bonus;
-      if (word !== NONE) gain += this.boosts[word];
-      else if (node !== OUTSIDE) gain += this.unknown;
-      if (node !== OUTSIDE) gain -= this.ahead[node];
+      gain = this.wholeWord(this.state, node);
+      if (this.isKnown(node)) gain = 0;
+      else if (node !== OUTSIDE) gain -= this.ahead[node];
     }
     entries.gainAfter[i] = gain;
     entries.lmAfter[i] = this.state;
     return gain;
   }
 
+  // Gain of the word that ends at a node in its context.
+  wholeWord(state, node) {
+    const word = node === OUTSIDE ? NONE : this.words[node];
+    let gain = 0;
+    if (this.kind === "words") gain = this.lm_weight * this.advance(state, word === NONE ? UNKNOWN : this.numbers[word]);
+    gain += this.bonus;
+    if (word !== NONE) gain += this.boosts[word];
+    else if (node !== OUTSIDE) gain += this.unknown;
+    return gain;
+  }
+
+  // Whether the word at a node is known with its last label: no longer one continues it.
+  isKnown(node) {
+    return this.eager && node > ROOT && this.first[node] === this.first[node + 1];
+  }
+
   // Whether a space after an entry falls below `least` for any score of the language model.
   cannotEnd(entries, i, chance, least) {
     if (!Number.isNaN(entries.gainAfter[i])) return false;
     const node = entries.lexicon[i];
+    if (this.isKnown(node)) return chance < least;
     return chance * Math.exp(this.most_at_end - (node === OUTSIDE ? 0 : this.ahead[node])) < least;
   }
 
