@@ -65,7 +65,7 @@ def _print_evaluation(result: "Evaluation") -> None:
 
 
 def _print_groups(by: str, result: "Evaluation") -> None:
-    from ds2.recognition.error_groups import errors_by
+    from ds2.recognition.error_intervals import errors_by
 
     for group in errors_by(by, result.utterances, result.word_errors):
         low, high = group.interval

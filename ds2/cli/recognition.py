@@ -227,7 +227,7 @@ def evaluate_command(
     """
     from ds2.data.manifest import read_manifest
     from ds2.recognition.compared_transcripts import open_other, texts_of
-    from ds2.recognition.error_groups import check_field
+    from ds2.recognition.error_intervals import check_field
     from ds2.recognition.evaluate import comparable_case, evaluate, normalized
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import check_writable

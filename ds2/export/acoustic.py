@@ -8,7 +8,7 @@ from onnx import TensorProto
 
 from ds2.export.frontend import frontend
 from ds2.export.gate import channel_gate
-from ds2.export.graph import Graph, clipped_relu, integers, linear, scalar, valid_mask, value
+from ds2.export.graph_builder import Graph, clipped_relu, integers, linear, scalar, valid_mask, value
 from ds2.export.options import Weights
 from ds2.export.random_walk import random_walk
 from ds2.export.recurrent import recurrent

@@ -3,7 +3,7 @@
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from ds2.export.graph import Graph, integers, positions, scalar, valid_mask
+from ds2.export.graph_builder import Graph, integers, positions, scalar, valid_mask
 from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
 from ds2.model.layer_weights import LayerWeights
 from ds2.utils.errors import InputError

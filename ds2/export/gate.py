@@ -3,7 +3,7 @@
 import numpy as np
 from onnx import TensorProto
 
-from ds2.export.graph import Graph, integers, positions, scalar
+from ds2.export.graph_builder import Graph, integers, positions, scalar
 from ds2.model.config import GATE_FRAMES
 from ds2.model.layer_weights import LayerWeights
 

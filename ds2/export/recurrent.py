@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from ds2.export.graph import Graph, Value, integers, linear, positions, scalar, valid_mask, value
+from ds2.export.graph_builder import Graph, Value, integers, linear, positions, scalar, valid_mask, value
 from ds2.model.config import CLIP, ModelConfig
 from ds2.model.layer_weights import LayerWeights
 

@@ -16,7 +16,7 @@ from onnx import TensorProto
 from ds2.export.acoustic import convolution_layer, flattened, head, log_probs, lookahead_convolution, phone_scores
 from ds2.export.frontend import adaptive_power, adaptively_centred, log_power, standardised
 from ds2.export.gate import channel_gate
-from ds2.export.graph import Graph, integers, positions, value
+from ds2.export.graph_builder import Graph, integers, positions, value
 from ds2.export.options import Weights
 from ds2.export.recurrent import from_the_end, reverse, run_bn_lstm, run_cell
 from ds2.model.config import ModelConfig

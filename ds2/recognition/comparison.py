@@ -8,7 +8,7 @@ import numpy as np
 
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, word_errors
-from ds2.recognition.error_groups import bootstrap
+from ds2.recognition.error_intervals import bootstrap
 
 DRAWS = 10_000  # of the permutation test
 Counts = Sequence[ErrorCounts]  # one for each utterance

@@ -10,7 +10,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 from helpers.runtimes import session
 from onnx import TensorProto, helper
 
-from ds2.export.graph import Graph
+from ds2.export.graph_builder import Graph
 from ds2.export.options import Weights
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts
-from ds2.recognition.error_groups import check_field, errors_by, interval
+from ds2.recognition.error_intervals import check_field, errors_by, interval
 from ds2.utils.errors import ParameterError
 
 UTTERANCES = [
