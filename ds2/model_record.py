@@ -154,6 +154,8 @@ class Record:
             return f"{len(self.vocabulary)} words and no other: {' '.join(self.vocabulary[:WORDS_SHOWN])}{more}"
         if self.language_model:
             count = f"{len(self.language_model.words):,}"
+            if self.phones and " " not in self.tokens:  # its words are characters
+                return f"{len(set(self.language_model.words) & set(self.tokens)):,} characters"
             if self.phones:  # it is searched by the pronunciations of these words
                 return f"{count} words"
             return f"words of any kind, {count} of them by its language model"

@@ -37,7 +37,13 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 CHECKOUT = Path(__file__).parents[1]
 # The same operation in torch, NumPy and ONNX.
 MIRRORED = {"clipped_relu", "linear", "valid_mask", "_rnn_step", "_gru_step", "_lstm_step", "_of_steps"}
-LARGE = {"digits", "digits-streaming", "english", "start"}  # names of the bundles: nothing else grows the repository
+LARGE = {
+    "digits",
+    "digits-streaming",
+    "english",
+    "mandarin",
+    "start",
+}  # names of the bundles: nothing else grows the repository
 INTERFACES = {"main", "read", "write"}  # of the command, and of the corpus layouts
 USERS = ("tests", "recipes", "benchmarks", "examples")  # folders of the checkout whose scripts import ds2
 

@@ -14,10 +14,12 @@ from ds2.utils.model_names import MODELS, locate, named_models
 FIGURES = {  # of the package's models, which a bundle itself does not say
     "digits": "WER 0.33 % on FSDD's test split, 9.8 % on strangers",
     "english": "WER 10.0 % on audio books, 32.4 % on Common Voice",
+    "mandarin": "25.3 % of the characters of Common Voice wrong",
 }
 OF_RECURRENT_LAYERS = {"cell", "hidden", "bidirectional", "chunk"}
 GREEDY = dict.fromkeys(("wer", "cer", "per"), " (greedy, while training)")
 CHARACTERS_SHOWN = 60
+TOKENS_SHOWN = 100
 CHARACTERS = 29  # outputs of a model of English characters: blank, space, apostrophe, a to z
 
 
@@ -143,6 +145,7 @@ def describe_exported(path: Path) -> str:
 
 def _describe_record(path: Path, record: Record) -> list[str]:
     """Lines on what a model knows, its tokens and its configuration."""
+    more = " ..." if len(record.tokens) > TOKENS_SHOWN else ""
     absent = set() if record.config.get("recurrent_layers") else OF_RECURRENT_LAYERS
     config = {key: value for key, value in record.config.items() if key not in absent}
     training = _with_hints(record.training)
@@ -151,7 +154,7 @@ def _describe_record(path: Path, record: Record) -> list[str]:
     sections = {"config": config, "decoder": record.decoder or {}, "training": training}
     return [
         _known(path, record),
-        f"tokens: {len(record.tokens)}: {' '.join(map(repr, record.tokens))}",
+        f"tokens: {len(record.tokens)}: {' '.join(map(repr, record.tokens[:TOKENS_SHOWN]))}{more}",
         *(f"{key}: {value}" for name, part in sections.items() for key, value in dotted_keys(part, f"{name}.").items()),
     ]
 

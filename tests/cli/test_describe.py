@@ -26,6 +26,9 @@ def test_info_of_bundle_manifest_and_anything_else(
     english = run("info", "english")[1]
     assert "decoder.lm_weight: " in english
     assert "config.cell" not in english  # it has no recurrent layers
+    mandarin = run("info", "mandarin")[1].splitlines()
+    assert any(line.startswith("knows 3,769 characters; ") for line in mandarin)
+    assert any(line.startswith("tokens: 3802: '<blank>' ") and line.endswith(" ...") for line in mandarin)
     for path in MODELS.glob("*.safetensors"):
         assert run("info", path.stem)[1].splitlines()[1].startswith(f"knows {read_record(path).knows}")
     for name, figures in FIGURES.items():

@@ -88,4 +88,4 @@ def test_warmup_without_torch_compiles_the_searches() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     names = [line.split(":")[0] for line in done.stdout.splitlines()]
-    assert names[1:] == ["digits-streaming", "digits", "english"]
+    assert names[1:] == ["digits-streaming", "digits", "english", "mandarin"]

@@ -16,6 +16,7 @@ def test_few_words_must_be_less_likely_than_many() -> None:
     assert warned == ["", "", "", expected, expected]
     assert foreign_warning(words(10_000, 0.65), "own.safetensors") == ""
     assert foreign_warning(words(20, 0.3), "english").startswith("does not sound like English: ")
+    assert foreign_warning(words(20, 0.3), "mandarin").startswith("does not sound like Mandarin: ")
 
 
 def test_only_calibrated_confidence_warns_in_json_and_of_channels() -> None:
