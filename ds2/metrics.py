@@ -8,7 +8,7 @@ from typing import Literal
 
 from rapidfuzz.distance import Levenshtein
 
-from ds2.text import width
+from ds2.text import split_words, width
 
 Kind = Literal["equal", "substitute", "delete", "insert"]
 MARKS: dict[Kind, str] = {"equal": "", "substitute": "S", "delete": "D", "insert": "I"}
@@ -72,8 +72,8 @@ def _blocks(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[tup
 
 
 def word_errors(reference: str, hypothesis: str) -> ErrorCounts:
-    """Errors in words, which are what stands between white space."""
-    return _count(reference.split(), hypothesis.split())
+    """Errors in words, which are what stands between white space; an ideograph is a word."""
+    return _count(split_words(reference), split_words(hypothesis))
 
 
 def character_errors(reference: str, hypothesis: str) -> ErrorCounts:
@@ -118,7 +118,7 @@ def error_listing(references: Sequence[str], hypotheses: Sequence[str], names: S
     """
     total, confusions, wrong = ErrorCounts(), Counter[str](), []
     for reference, hypothesis, name in zip(references, hypotheses, names, strict=True):
-        edits = align_texts(reference.split(), hypothesis.split())
+        edits = align_texts(split_words(reference), split_words(hypothesis))
         total += word_errors(reference, hypothesis)
         errors = [edit for edit in edits if edit.kind != "equal"]
         confusions.update(f"{edit.reference or '(nothing)'} -> {edit.hypothesis or '(nothing)'}" for edit in errors)

@@ -124,6 +124,8 @@ def normalize(text: str, language: str = "") -> str:
 
 def split_words(text: str) -> list[str]:
     """Words between spaces; an ideograph is a word by itself."""
+    if text.isascii():
+        return text.split()
     return re.findall(f"{IDEOGRAPH}|(?:(?!{IDEOGRAPH})\\S)+", text)
 
 

@@ -29,6 +29,7 @@ def test_counts_by_hand() -> None:
     assert word_errors("the cat sat", "the bat sat on") == ErrorCounts(1, 0, 1, 3)
     assert word_errors("one two", "two") == ErrorCounts(0, 1, 0, 2)
     assert character_errors("abc", "axc") == ErrorCounts(1, 0, 0, 3)
+    assert word_errors("我去吃饭", "我去 吃面") == ErrorCounts(1, 0, 0, 4)
 
 
 @given(words, words)
