@@ -99,7 +99,7 @@ def test_listing_shows_wrong_utterances_aligned() -> None:
 
 def test_listing_counts_wide_characters_as_two_columns() -> None:
     listing = error_listing(["你好 a b"], ["a c"], ["x"])
-    assert "  REF 你好 a b\n  HYP      a c" in listing
+    assert "  REF 你 好 a b\n  HYP       a c" in listing
 
 
 def test_listing_gives_marks_upon_letters_no_column() -> None:
