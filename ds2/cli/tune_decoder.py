@@ -96,11 +96,15 @@ def _warn_of_few(utterances: "Sequence[Utterance]") -> None:
 def _candidate(bundle: "Bundle", lm: Path | None, lexicon: Path | None) -> "Bundle":
     """The bundle with the language model and the lexicon of these files."""
     from ds2.data.cmudict import read_pronunciations
+    from ds2.data.phone_sets import phone_set
     from ds2.decoder.pronunciations import Pronunciations
     from ds2.recognition.decoding import load_search_model
     from ds2.recognition.tune_decoder import candidate_bundle
 
-    pronunciations = Pronunciations.of(read_pronunciations(lexicon)) if lexicon is not None else None
+    pronunciations = None
+    if lexicon is not None:  # of a model without phones it is refused later
+        phones = phone_set(bundle.phones) if bundle.phones else None
+        pronunciations = Pronunciations.of(read_pronunciations(lexicon, phones))
     return candidate_bundle(bundle, load_search_model(lm) if lm is not None else None, pronunciations)
 
 

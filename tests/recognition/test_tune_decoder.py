@@ -219,6 +219,16 @@ def test_a_lexicon_needs_a_model_that_knows_phones(
     assert "no outputs for phones" in capsys.readouterr().err
 
 
+def test_a_lexicon_of_another_language_is_refused(
+    dev: Path, lm: Path, hears_phones: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its phones have numbers, too."""
+    (tmp_path / "lexicon.txt").write_text("one uan4\n")
+    options = ["--model", str(hears_phones), "--lm", str(lm), "--lexicon", str(tmp_path / "lexicon.txt")]
+    assert main(["tune-decoder", str(dev), *options]) == 2
+    assert "lexicon.txt:1: uan4 is no phone of CMUdict" in capsys.readouterr().err
+
+
 def test_prose_is_compared_in_the_form_of_the_model(
     dev: Path, lm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
