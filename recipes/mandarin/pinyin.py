@@ -20,7 +20,7 @@ from ds2.cli.recipe_scripts import run_script
 from ds2.data.manifest import read_manifest
 from ds2.data.phone_sets import PINYIN
 from ds2.text import IDEOGRAPH
-from ds2.utils.files import atomic_write, numbered_lines
+from ds2.utils.files import numbered_lines, write_lines
 
 Reading = str  # an initial, if there is one, and a final with its tone: in2, h ang2
 RARE = 0.03  # share of a reading among those of a character that the lexicon leaves out
@@ -40,9 +40,9 @@ def main() -> None:
         for character, reading in read(sentence):
             found[character][reading] += 1
     lexicon = {character: common(readings) for character, readings in found.items()}
-    write(arguments.lexicon, sorted([*characters(lexicon), *words(spoken, lexicon)]))
+    write_lines(arguments.lexicon, sorted([*characters(lexicon), *words(spoken, lexicon)]))
     frequent = {character for character, readings in found.items() if readings.total() >= FREQUENT}
-    write(arguments.characters, sorted(frequent.union(*spoken) - {" "}))
+    write_lines(arguments.characters, sorted(frequent.union(*spoken) - {" "}))
 
 
 def read(text: str) -> Iterator[tuple[str, Reading]]:
@@ -55,10 +55,8 @@ def read(text: str) -> Iterator[tuple[str, Reading]]:
 
 def readings(run: str) -> list[Reading]:
     """The readings of ideographs in a row; empty for one that the phones cannot spell."""
-    initials = lazy_pinyin(run, Style.INITIALS, strict=True, errors=lambda _: [""] * len(_))
-    finals = lazy_pinyin(
-        run, Style.FINALS_TONE3, strict=True, neutral_tone_with_five=True, errors=lambda _: [""] * len(_)
-    )
+    initials = lazy_pinyin(run, Style.INITIALS, errors=unread)
+    finals = lazy_pinyin(run, Style.FINALS_TONE3, errors=unread, neutral_tone_with_five=True)
     parts = ([part for part in pair if part] for pair in zip(initials, finals, strict=True))
     return [" ".join(each) if each and all(map(PINYIN.knows, each)) else "" for each in parts]
 
@@ -89,11 +87,6 @@ def words(texts: Iterable[str], lexicon: dict[str, list[Reading]]) -> set[str]:
             if len(word) > 1 and all(own) and own != [lexicon[character][0] for character in word]:
                 found.add(f"{word} {' | '.join(own)}")
     return found
-
-
-def write(path: Path, lines: Iterable[str]) -> None:
-    with atomic_write(path) as partial, partial.open("w", encoding="utf-8") as file:
-        file.writelines(line + "\n" for line in lines)
 
 
 if __name__ == "__main__":
