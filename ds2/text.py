@@ -136,7 +136,7 @@ def join_words(texts: Iterable[str]) -> str:
 
 def is_ideograph(text: str) -> bool:
     """Whether it is one Chinese character."""
-    return len(text) == 1 and ("\u3400" <= text <= "\u9fff" or "\U00020000" <= text <= "\U0003ffff")
+    return re.fullmatch(IDEOGRAPH, text) is not None
 
 
 def _visible(text: str) -> str:
