@@ -18,6 +18,7 @@ from conftest import TINY
 from fuzz.kind import Files, Kind
 from fuzz.mutations import dumped, mutated, mutated_json, mutated_text
 from fuzz.sounds import AUDIO
+from helpers.former_lm import in_16_bits
 from helpers.neural import random_arrays
 
 from ds2.bundle import Bundle, read_record
@@ -43,6 +44,7 @@ from ds2.utils.config import to_dict
 
 ORDERS = estimate([["a", "b"], ["b", "a", "c"], ["a", "c", "c"], ["c"]], EstimateConfig(3))
 TOKENS = ["<blank>", " ", "a", "b", "c"]
+IDEOGRAPHS = ["<blank>", "中", "国", "人", "民"]
 PRONUNCIATIONS = Pronunciations.of({"a": [(2, 3), (4,)], "b": [(2, 3)], "c": [(5,)]})
 EXTREMES = (0.0, -0.0, 1e-45, 1e38, -1e38, float("nan"), float("inf"), float("-inf"))
 TYPES = ("F32", "F16", "BF16", "F64", "I32", "I64", "U8", "BOOL", "I16", "F8_E4M3", "X")
@@ -50,9 +52,11 @@ SOUND = (AUDIO / "so762_000010035.opus").read_bytes()
 
 
 def lm_seeds() -> list[Files]:
-    """A model in natural logarithms and a quantised one."""
+    """A model with each type of array that a file may have: natural logarithms, 16-bit ones as once, and packed."""
     model = NGram.from_orders(*ORDERS)
-    return [{"lm": saved(model.save)}, {"lm": saved(model.quantized().save)}]
+    first = model.arrays["first"].astype(np.int32)
+    narrow = NGram.from_arrays(model.words, model.arrays | {"first": first}, model.order)
+    return [{"lm": saved(each.save)} for each in (model, narrow, in_16_bits(model), model.quantized())]
 
 
 def arpa_seeds() -> list[Files]:
@@ -60,7 +64,8 @@ def arpa_seeds() -> list[Files]:
 
 
 def bundle_seeds() -> list[Files]:
-    """Greedy, with a closed vocabulary, with a language model, with pronunciations, and with all that ds2 adds."""
+    """Greedy, with a closed vocabulary, with a language model, with pronunciations, without spaces, and with all that
+    ds2 adds."""
     torch.manual_seed(0)
     plain = random_bundle(TINY)
     model = NGram.from_orders(*ORDERS)
@@ -71,7 +76,13 @@ def bundle_seeds() -> list[Files]:
     full = dataclasses.replace(judged, punctuation=PunctuationPart(["a", "b"], {"comma": 0.5}, arrays=tagger))
     neural = {name: torch.from_numpy(values) for name, values in random_arrays(["_a", "_b"], 4, 6, seed=1).items()}
     full = dataclasses.replace(full, neural_model=NeuralModelPart(["_a", "_b"], 0.5, 0.5, 0.5, neural))
-    bundles = (plain, closed, with_decoder(plain, BeamConfig(), model), spoken, full, full)
+    mandarin = with_decoder(
+        dataclasses.replace(random_bundle(dataclasses.replace(TINY, phones=6)), tokens=IDEOGRAPHS),
+        BeamConfig(beam_width=20, closed=True, recombine=True, eager=True),
+        NGram.from_orders(*estimate([["中", "国"], ["国", "人", "中"], ["人"]], EstimateConfig(3))),
+        Pronunciations.of({"中": [(2, 3)], "国": [(2, 3), (4,)], "人": [(5,)]}),
+    )
+    bundles = (plain, closed, with_decoder(plain, BeamConfig(), model), spoken, mandarin, full, full)
     return [{"model.safetensors": saved(bundle.save)} for bundle in bundles]
 
 

@@ -13,14 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from helpers.former_lm import in_16_bits
 
 from ds2.bundle import Bundle
 from ds2.decoder.config import BeamConfig
 from ds2.lm import arpa
-from ds2.lm.automaton import Automaton
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
-from ds2.lm.packed import STEP
 from ds2.model_record import LanguageModelPart
 from ds2.recognition.decoding import bundled_model, with_decoder
 from ds2.utils.errors import InputError
@@ -96,16 +95,6 @@ PACKED_HARMLESS = {f"{name} {kind}" for name in ("singles", "log_probs", "backof
 PACKED_HARMLESS |= {"log_probs huge", "backoffs huge", "marks negative first"}
 PACKED_HARMLESS |= {f"{name} {kind}" for name in ("words", "first", "shorter") for kind in ("huge", "negative")}
 PACKED_HARMLESS |= {"shorter negative first", "shorter reversed"}  # contexts forget more, and none goes astray
-
-
-def in_16_bits(model: NGram) -> NGram:
-    """The quantised form of former versions, which they wrote and this one reads."""
-    flat = model.automaton
-    assert isinstance(flat, Automaton)
-    first, log_probs, backoffs = flat.first.astype(np.int32), flat.log_probs / STEP, flat.backoffs / STEP
-    words, log_probs, backoffs = flat.words.astype(np.uint16), np.round(log_probs), np.round(backoffs)
-    rounded = [np.maximum(values, -(2**15)).astype(np.int16) for values in (log_probs, backoffs)]
-    return NGram(model.words, Automaton(first, words, rounded[0], flat.next, rounded[1], flat.shorter, STEP), 3)
 
 
 def tampered(model: NGram, name: str, change: Change) -> dict[str, np.ndarray]:
