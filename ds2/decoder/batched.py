@@ -62,6 +62,7 @@ class BatchedDecoder(BeamDecoder):
         names = ("bonus", "unknown", "unknown_letter")
         self._bonus, self._unknown, self._unknown_letter = (float(settings[name]) for name in names)
         self._spells = bool(settings["spells"]) and self._kind != scoring.TOKENS
+        self._eager = bool(settings["eager"])
         self._device: torch.device | None = None  # the device that holds the tables
 
     @torch.inference_mode()
@@ -174,7 +175,7 @@ class BatchedDecoder(BeamDecoder):
         paid = torch.where(beam.node == scoring.OUTSIDE, 0.0, self._unknown) + self._unknown_letter
         unknown = -math.inf if self.config.closed else paid
         given = self._words.hoped(node)
-        if self.config.eager:
+        if self._eager:
             whole, _ = self._whole_word(beam.lm.expand_as(node), node)
             given = torch.where(self._words.is_leaf(node), whole, given)
         gain = torch.where(node == scoring.OUTSIDE, unknown, given) - hoped
@@ -187,7 +188,7 @@ class BatchedDecoder(BeamDecoder):
         """(B, W) gain if the word ends here, -inf where it may not, and the state of the language model after it."""
         whole, after = self._whole_word(lm, node)
         gain = whole - self._words.hoped(node)
-        if self.config.eager:
+        if self._eager:
             gain = gain.masked_fill(self._words.is_leaf(node), 0.0)
         if self.config.closed:
             known = (node >= 0) & (self._words.words[node.clamp(min=0)] >= 0)

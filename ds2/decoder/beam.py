@@ -78,8 +78,6 @@ class BeamDecoder:
         self.alphabet: Alphabet | None = None
         if config.closed and lexicon is None:
             raise ValueError("a closed search needs a lexicon")
-        if config.eager and not config.closed:
-            raise ValueError("an eager search must be closed")
         if (lm is None) != (lm_words is None):
             raise ValueError("lm and lm_words come together")
         self.prefers = lexicon is not None and lexicon.prefers

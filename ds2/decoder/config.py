@@ -23,7 +23,7 @@ class BeamConfig:
     unknown_letter_score: float = -1.5  # nats for each of its letters beyond the longest beginning in the lexicon
     closed: bool = False  # find only the words of the lexicon
     recombine: bool = False  # of the prefixes that continue alike keep only the best one
-    eager: bool = False  # closed: a word that no longer one continues has its score with its last label, not after it
+    eager: bool = False  # if closed: a word that no longer one continues is scored with its last label, not after it
     nbest: int = 1  # hypotheses returned
 
     def __post_init__(self) -> None:

@@ -44,8 +44,9 @@ def make_tables(space: SearchSpace) -> SearchTables:
         most = max(0.0, ahead.max())
     settings = np.zeros(1, scoring.SETTINGS)
     widths = ("beam_width", "max_symbols", "cumulative_probability", "score_threshold", "recombine")
-    for name in (*widths, "lm_weight", "closed", "eager"):
+    for name in (*widths, "lm_weight", "closed"):
         settings[name] = getattr(config, name)
+    settings["eager"] = config.eager and config.closed
     settings["blank_skip"] = config.blank_skip if config.blank_skip < 1 else math.inf
     settings["lm_kind"], settings["spells"], settings["tidy"] = kind, len(trie.words) > 1, TIDY
     settings["bonus"], settings["unknown"], settings["unknown_letter"] = bonus, unknown, unknown_letter

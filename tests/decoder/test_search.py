@@ -46,7 +46,7 @@ def test_all_find_what_the_plain_search_finds(
     """Strings, scores and gains, half-way as well."""
     problem = PROBLEMS[name]
     closed = closed and bool(problem) and problem[0] is not None
-    config = dataclasses.replace(config, closed=closed, eager=closed and eager)
+    config = dataclasses.replace(config, closed=closed, eager=eager)
     decoder, log_probs = BeamDecoder(config, *problem), random_log_probs(seed, frames, 4)
     reference = ReferenceSearch(decoder)
     expected = reference.best(log_probs[0].numpy())[: config.nbest]

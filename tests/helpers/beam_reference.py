@@ -179,7 +179,7 @@ class ReferenceSearch:
         whole = gain.word in self.words and not any(
             known[: len(gain.word)] == gain.word != known for known in self.words
         )
-        if self.config.eager and whole and (ended := self._end_of_word(gain)) is not None:
+        if self.config.eager and self.config.closed and whole and (ended := self._end_of_word(gain)) is not None:
             return ended[0]
         return self.in_advance(gain.word)
 
