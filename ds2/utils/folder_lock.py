@@ -18,8 +18,10 @@ class FolderLock:
 
         Raises:
             InputError: another process holds it.
+            OSError: the file cannot be written.
         """
-        descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o666)
+        path = folder / name
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         self.release = weakref.finalize(self, os.close, descriptor)
         try:
             _lock_descriptor(descriptor)
@@ -29,8 +31,12 @@ class FolderLock:
             raise InputError(
                 f"{folder}: process {holder} writes into this folder; wait for it to end, or choose another folder"
             ) from error
-        os.truncate(descriptor, 0)
-        os.write(descriptor, str(os.getpid()).encode())
+        try:
+            os.truncate(descriptor, 0)
+            os.write(descriptor, str(os.getpid()).encode())
+        except OSError as error:  # knows no name
+            self.release()
+            raise OSError(error.errno, error.strerror, str(path)) from error
 
     def __enter__(self) -> None:
         pass

@@ -21,6 +21,11 @@ COMMANDS = {  # with {manifest}, {text} and {arpa}, and the output behind them
     "converted": ("data convert {manifest} --output", "out.jsonl"),
     "table": ("data compile {manifest} --output", "out.arrow"),
 }
+FOLDERS = {  # with {manifest} and {sounds}, and an output folder behind them
+    "shards": "data shard {manifest} --hours 0.001 --output",
+    "mixed": "data mix {manifest} --noise {sounds} --jobs 1 --output",
+    "noise": "data noise {sounds} --hours 0.002 --output",
+}
 
 
 def run_limited(arguments: list[str], size: int) -> tuple[int, str]:
@@ -68,3 +73,27 @@ def test_a_disk_that_is_full_at_any_byte_leaves_the_earlier_file(
         assert "Traceback" not in errors
         assert output.read_bytes() == BEFORE
         assert list(output.parent.iterdir()) == [output]
+
+
+@pytest.mark.parametrize("command", FOLDERS)
+def test_a_disk_that_is_full_at_any_byte_leaves_no_half_file(
+    spoken_digits: Callable[[int], Path], tmp_path: Path, command: str
+) -> None:
+    manifest = spoken_digits(9)
+    arguments = FOLDERS[command].format(manifest=manifest, sounds=manifest.parent).split()
+    assert main([*arguments, str(tmp_path / "whole")]) == 0
+    whole = contents(tmp_path / "whole")
+    largest = max(map(len, whole.values()))
+    for size in (0, 1, largest // 2, largest - 1):
+        folder = tmp_path / str(size)
+        code, errors = run_limited([*arguments, str(folder)], size)
+        assert code == 2, errors
+        assert errors.splitlines()[-1].startswith(f"ds2: {folder}"), errors
+        assert "Traceback" not in errors
+        assert contents(folder).items() <= whole.items()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a folder, but for its lock."""
+    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in files.items() if name != ".lock"}
