@@ -64,8 +64,8 @@ def arpa_seeds() -> list[Files]:
 
 
 def bundle_seeds() -> list[Files]:
-    """Greedy, with a closed vocabulary, with a language model, with pronunciations, without spaces, and with all that
-    ds2 adds."""
+    """Greedy, with a closed vocabulary, with a language model, with pronunciations, with all that ds2 adds, and without
+    spaces."""
     torch.manual_seed(0)
     plain = random_bundle(TINY)
     model = NGram.from_orders(*ORDERS)
@@ -82,7 +82,7 @@ def bundle_seeds() -> list[Files]:
         NGram.from_orders(*estimate([["中", "国"], ["国", "人", "中"], ["人"]], EstimateConfig(3))),
         Pronunciations.of({"中": [(2, 3)], "国": [(2, 3), (4,)], "人": [(5,)]}),
     )
-    bundles = (plain, closed, with_decoder(plain, BeamConfig(), model), spoken, mandarin, full, full)
+    bundles = (plain, closed, with_decoder(plain, BeamConfig(), model), spoken, full, full, mandarin)
     return [{"model.safetensors": saved(bundle.save)} for bundle in bundles]
 
 
