@@ -29,7 +29,7 @@ def mapped_batches(path: Path, schema: "pyarrow.Schema") -> "list[pyarrow.Record
         return None
     # The messages one after the other, not where the file's end says that they lie: what is checked is what is read.
     file.seek(MAGIC_BYTES)
-    _, *messages = pyarrow.ipc.MessageReader.open_stream(file)
+    messages = list(pyarrow.ipc.MessageReader.open_stream(file))[1:]  # behind the schema
     if any(_is_compressed(message.metadata) for message in messages):
         raise InputError(f"{path}: a compressed table; compile the manifest again")
     batches = [pyarrow.ipc.read_record_batch(message, schema) for message in messages]
