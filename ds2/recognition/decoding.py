@@ -67,7 +67,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
         if options.lm is not None:
             warn_of_small_model(lm)
             warn_of_silent_model(lm, pronunciations)
-        pronunciations = _with_hot(pronunciations, hot) if hot else pronunciations
+        pronunciations = _with_hot(pronunciations, hot, " " in tokenizer.index) if hot else pronunciations
         return search_phones(tokenizer, config, lm, pronunciations, boosts, bundle.phones)
     return make_beam_decoder(tokenizer, config, lm, vocabulary, boosts)
 
@@ -88,9 +88,12 @@ def pronunciations_for(
     return known.among([*lm.words, *lacking]) if lacking else found
 
 
-def _with_hot(pronunciations: Pronunciations, hot: Sequence[str]) -> Pronunciations:
-    """With pronunciations of all hot words that have letters. Logs which are guesses, and which words have none."""
-    guessed = with_guesses(pronunciations, hot)
+def _with_hot(pronunciations: Pronunciations, hot: Sequence[str], spaced: bool) -> Pronunciations:
+    """With pronunciations of all hot words that have letters. Logs which are guesses, and which words have none.
+
+    `spaced`: the script has spaces between words, which letters spell; a character does not say how it sounds.
+    """
+    guessed = with_guesses(pronunciations, hot) if spaced else pronunciations
     found = guessed.known()
     if new := sorted(set(hot) & found - pronunciations.known()):
         logger.warning("hot: %s: no words of the model; how they sound is guessed from their letters", _few(new, 20))

@@ -43,3 +43,8 @@ def test_a_hot_phrase_of_characters_is_preferred(samples: np.ndarray) -> None:
     avoided = ds2.load("mandarin", hot=["哲学=-20"]).transcribe(samples, 16000)
     assert "哲学角度" in hot.text
     assert "哲学" not in avoided.text
+
+
+def test_a_hot_word_in_letters_is_named_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    ds2.load("mandarin", hot=["hello"])
+    assert "hot: hello: without a pronunciation, and not found" in caplog.text
