@@ -4,7 +4,7 @@ number -> worker -> accepted | refused (InputError)    fine
                  -> traceback                          any other exception
                  -> hang                               too much processor time, or no answer
                  -> crash                              the process is gone; another takes its place
-                 -> memory                             a peak above the limit
+                 -> memory                             grows beyond the limit
 """
 
 import json
@@ -34,7 +34,7 @@ class Limits:
 
     processor_seconds: float = 10.0
     seconds: float = 200.0  # also where the process waits, for a processor as well
-    memory: int = 1 << 30  # bytes: peak of the whole process, libraries included
+    memory: int = 1 << 29  # bytes by which the process grows at the most
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Row:
     """The figures of a kind."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
-    peak: int = 0  # bytes
+    peak: int = 0  # bytes by which a process grew
     slowest: float = 0.0  # seconds
 
 
@@ -77,7 +77,7 @@ class Worker:
         self._process: subprocess.Popen[str] | None = None
 
     def read(self, kind: str, number: int) -> dict:
-        """Has an input read; the answer with `outcome`, `report`, `peak` (bytes) and `seconds`."""
+        """Has an input read; the answer with `outcome`, `report`, `peak` (bytes it grew by) and `seconds`."""
         process = self._process or self._start()
         began = time.monotonic()
         assert process.stdin is not None
@@ -190,7 +190,7 @@ def _enter(verdict: Verdict, kind: str, number: int, answer: dict, folder: Path,
 
 def table(verdict: Verdict) -> str:
     """The figures of each kind, and of all."""
-    titles = ["kind", "inputs", "accepted", "tracebacks", "hangs", "crashes", "too large", "peak MiB", "slowest s"]
+    titles = ["kind", "inputs", "accepted", "tracebacks", "hangs", "crashes", "too large", "grew MiB", "slowest s"]
     lines = [_cells(name, row) for name, row in verdict.rows.items()]
     every = verdict.rows.values()
     outcomes = sum((row.outcomes for row in every), Counter[str]())

@@ -47,7 +47,8 @@ def main() -> None:
         name = line.split()[0]
         path = _written(Path(folder), _made(kinds[name], Random(line.strip()), seeds[name]))
         Path("/proc/self/clear_refs").write_text("5")  # the peak of memory begins anew
-        answer = _entered(kinds[name].enter, path) | {"peak": _status("VmHWM")}
+        before = _status("VmRSS")
+        answer = _entered(kinds[name].enter, path) | {"peak": _status("VmHWM") - before}
         print(json.dumps(answer), file=answers, flush=True)
 
 
