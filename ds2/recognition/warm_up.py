@@ -8,6 +8,10 @@ import numpy as np
 from ds2.decoder.compaction import compact
 from ds2.decoder.letter_to_sound import guess_pronunciations
 from ds2.decoder.prefixes import begin
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.mixing import mix
+from ds2.lm.ngram import NGram
+from ds2.lm.pruning import prune
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.model_names import MODELS
 
@@ -15,8 +19,8 @@ SAMPLES, FRAMES, OUTPUTS = 8000, 20, 5
 
 
 def warm_up() -> Iterator[str]:
-    """Runs every search of the bundled models once, on noise; with PyTorch also int8, the alignment and the CTC loss;
-    yields what is ready.
+    """Runs every search of the bundled models once, on noise, and the estimation of language models; with PyTorch also
+    int8, the alignment and the losses; yields what is ready.
 
     numba keeps the machine code; later processes of this user and version start with it.
     """
@@ -35,6 +39,9 @@ def warm_up() -> Iterator[str]:
         yield path.stem
     compact(begin(0))  # only a long stream needs it
     guess_pronunciations("a", {"a": [(1,)]})  # only hot words that a model lacks need it
+    words, orders = mix([estimate([["a", "b"], ["b"]], EstimateConfig(2))], [1.0])
+    NGram.from_orders(words, prune(words, orders, 1e-9)).quantized()
+    yield "language models"
     if with_torch:
         yield from _warm_up_training()
 
@@ -43,11 +50,13 @@ def _warm_up_training() -> Iterator[str]:
     import torch
 
     from ds2.ctc.alignment import ctc_align
-    from ds2.ctc.loss import ctc_loss
+    from ds2.ctc.crf import ctc_crf_loss
+    from ds2.ctc.trigram import Trigram
 
     targets = torch.tensor([1, 2])
     ctc_align(torch.zeros(FRAMES, OUTPUTS).log_softmax(1), targets)
     yield "alignment"
     logits = torch.zeros(1, FRAMES, OUTPUTS, requires_grad=True)
-    ctc_loss(logits, targets[None], torch.tensor([FRAMES]), torch.tensor([len(targets)])).sum().backward()
+    lengths = torch.tensor([FRAMES]), torch.tensor([len(targets)])
+    ctc_crf_loss(logits, targets[None], *lengths, Trigram.from_labels([[1, 2]], OUTPUTS)).sum().backward()
     yield "training"

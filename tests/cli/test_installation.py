@@ -78,7 +78,7 @@ def test_native_engine_needs_what_ds2_needs_but_torch() -> None:
 def test_warmup_compiles_what_a_first_run_needs(run: Callable[..., Outcome]) -> None:
     code, output, errors = run("warmup")
     assert (code, errors) == (0, "")
-    assert [line.split(":")[0] for line in output.splitlines()][-2:] == ["alignment", "training"]
+    assert [line.split(":")[0] for line in output.splitlines()][-3:] == ["language models", "alignment", "training"]
     assert "compiled, in" in run("doctor")[1]
 
 
@@ -88,4 +88,4 @@ def test_warmup_without_torch_compiles_the_searches() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     names = [line.split(":")[0] for line in done.stdout.splitlines()]
-    assert names[1:] == ["digits-streaming", "digits", "english", "mandarin"]
+    assert names[1:] == ["digits-streaming", "digits", "english", "mandarin", "language models"]
