@@ -89,10 +89,8 @@ def pronunciations_for(
 
 
 def _with_hot(pronunciations: Pronunciations, hot: Sequence[str], spaced: bool) -> Pronunciations:
-    """With pronunciations of all hot words that have letters. Logs which are guesses, and which words have none.
-
-    `spaced`: the script has spaces between words, which letters spell; a character does not say how it sounds.
-    """
+    """With pronunciations of all hot words that have letters, which say how they sound where words have spaces. Logs
+    which are guesses, and which words have none."""
     guessed = with_guesses(pronunciations, hot) if spaced else pronunciations
     found = guessed.known()
     if new := sorted(set(hot) & found - pronunciations.known()):
