@@ -32,6 +32,7 @@ from ds2.recognition.decoding import (
     with_decoder,
     with_language_model,
 )
+from ds2.recognition.foreign_words import warn_of_foreign_search
 from ds2.recognition.grid_search import Point, around, best, coarse_to_fine
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions
 from ds2.recognition.recognizer import Recognizer
@@ -244,8 +245,7 @@ def candidate_bundle(bundle: Bundle, lm: NGram | None, pronunciations: Pronuncia
     """
     if pronunciations is not None and not bundle.phones:
         raise ParameterError("lexicon", "the model has no outputs for phones; train it with data.lexicon")
-    model = lm or bundled_model(bundle)
-    if model is None:
+    if (model := lm or bundled_model(bundle)) is None:
         raise ParameterError("lm", "the bundle holds no language model; name one")
     if lm is None and pronunciations is None:
         return bundle
@@ -255,9 +255,11 @@ def candidate_bundle(bundle: Bundle, lm: NGram | None, pronunciations: Pronuncia
         pronunciations = pronunciations_for(model, bundle, Tokenizer(bundle.tokens))
     if pronunciations is not None:
         spoken = pronunciations.to_dict()
-        words = spellable(list(spoken), Tokenizer(bundle.tokens))
-        pronunciations = Pronunciations.of({word: spoken[word] for word in words})
+        letters = Tokenizer(bundle.tokens)
+        pronunciations = Pronunciations.of({word: spoken[word] for word in spellable(list(spoken), letters)})
         warn_of_silent_model(model, pronunciations)
+    else:
+        warn_of_foreign_search(model, Tokenizer(bundle.tokens), dataclasses.replace(bundle, language_model=None))
     return with_language_model(bundle, model, pronunciations)
 
 
@@ -295,5 +297,4 @@ def _log_probs(recognizer: Recognizer, utterances: Sequence[Utterance]) -> tuple
     """Texts and (T, V) log-probabilities of all readable utterances, and a line for each of the others."""
     skipped: list[str] = []
     every = list(heard_utterances(recognizer, utterances, skipped, lambda: None))
-    references = [utterance.text for utterance, _, _ in every]
-    return references, [torch.from_numpy(log_probs) for _, log_probs, _ in every], skipped
+    return [each.text for each, _, _ in every], [torch.from_numpy(log_probs) for _, log_probs, _ in every], skipped

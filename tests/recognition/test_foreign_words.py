@@ -12,6 +12,7 @@ from ds2.lm.ngram import NGram
 from ds2.recognition.decoding import with_decoder
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.tune_decoder import candidate_bundle
 
 
 def model(*sentences: str) -> NGram:
@@ -53,6 +54,11 @@ def test_a_search_model_of_words_that_were_not_learnt(
     bundle.save(tmp_path / "knowing.safetensors")
     Recognizer.load(tmp_path / "knowing.safetensors", options=DecoderOptions(lm=saved))
     assert caplog.messages[-1] == ("lm: the model knows 1 of its 7 words, but not bac, cab, xa and 3 more")
+
+
+def test_a_search_model_to_tune(tiny_bundle: Path, saved: Path, caplog: pytest.LogCaptureFixture) -> None:
+    candidate_bundle(Bundle.load(tiny_bundle), NGram.load(saved), None)
+    assert caplog.messages == ["lm: the model can spell 3 of its 7 words, but not xa, xy, ya and 1 more"]
 
 
 @pytest.mark.parametrize("bundled", [True, False])
