@@ -101,9 +101,9 @@ class LiveSegments(Generic[S]):
         return self._end_segment(end - self._segment_start)
 
     def partial(self) -> Hypothesis:
-        """The best hypothesis of the present segment so far."""
+        """The best hypothesis of the present segment so far: empty until a frame holds speech."""
         self.news = False
-        return self.search.partial()
+        return self.search.partial() if self.spoken is not None else Hypothesis()
 
     def _hear(self, rows: np.ndarray) -> None:
         self.search.step(rows)

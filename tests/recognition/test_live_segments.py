@@ -142,7 +142,7 @@ def test_the_page_finds_the_same_segments(tmp_path: Path) -> None:
     """The machine in JavaScript, in Node, on the same log-probabilities, some of them of more than 20 and 30 s."""
     cases: list[tuple[list[int], list[int]]] = [([1, 0] * 340 + [0] * 10 + [2], []), ([1] + [0] * 2100 + [2], [])]
 
-    @settings(deadline=None, database=None)
+    @settings(deadline=None, database=None, derandomize=True)
     @given(labels=speech(2 * PAUSE), sizes=splits)
     def collect(labels: list[int], sizes: list[int]) -> None:
         cases.append((labels, sizes))
@@ -169,3 +169,12 @@ def test_news_are_frames_that_may_change_the_partial_result() -> None:
     assert not segments.news
     segments.step(np.log(np.array([[0.99, 0.005, 0.004, 0.001]], np.float32)))
     assert not segments.news
+
+
+def test_there_is_no_partial_text_before_speech() -> None:
+    """A search by phones finds words in silence as well, and their segment is dropped at its end."""
+    segments = LiveSegments(GreedySearch, MODEL, LiveConfig(), [0, SPACE])
+    segments.step(rows_of([SPACE, 0, SPACE]))
+    assert segments.partial().tokens == ()
+    segments.step(rows_of([1]))
+    assert segments.partial().tokens == (SPACE, SPACE, 1)

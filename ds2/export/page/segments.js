@@ -35,9 +35,10 @@ export class LiveSegments {
     }
   }
 
-  // The text of all segments so far; after the last frame it is final.
+  // The text of all segments so far, of the present one once it holds speech; after the last frame it is final.
   text(last) {
-    return [...this.texts, this.search.text(last)].filter(Boolean).join(this.between);
+    const present = last || this.firstSpoken !== null ? this.search.text(last) : "";
+    return [...this.texts, present].filter(Boolean).join(this.between);
   }
 
   findSpeech({ tokens, frames }, first, last) {
