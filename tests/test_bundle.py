@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from ds2.bundle import Bundle, read_record
 from ds2.model_record import LanguageModelPart, PunctuationPart
 from ds2.utils.errors import InputError
-from ds2.utils.model_names import is_packaged, locate
+from ds2.utils.model_names import check_language, is_packaged, locate, packaged_language
 
 METADATA: dict[str, Any] = {"config": {"hidden": 3}, "tokens": ["<blank>", "好", "'"], "training": {"wer": 0.125}}
 
@@ -187,3 +187,21 @@ def test_a_header_of_wrong_types_is_refused_in_one_short_line(tmp_path: Path) ->
     with pytest.raises(InputError, match=r"x\.safetensors: damaged model bundle") as error:
         Bundle.load(tmp_path / "x.safetensors")
     assert len(str(error.value)) < 500
+
+
+def test_a_model_of_the_package_knows_its_language_alone() -> None:
+    for model, code, name, other in (("mandarin", "zh", "Mandarin", "en"), ("english", "en", "English", "zh")):
+        assert packaged_language(model) == (code, name)
+        for language in (code, f"{code}-XX", name.lower(), ""):
+            check_language(language, model)
+        with pytest.raises(InputError, match=rf"{model} knows {name} \({code}\) only"):
+            check_language(other, model)
+    assert packaged_language("mine.safetensors") == ("", "")
+    check_language("fr", "mine.safetensors")
+
+
+def test_the_folder_of_a_training_is_named_with_its_model(tiny_bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "best.safetensors").write_bytes(tiny_bundle.read_bytes())
+    with pytest.raises(InputError, match=r"the folder of a training; name .*run/best\.safetensors"):
+        locate(tmp_path / "run")

@@ -45,7 +45,7 @@ Model = Annotated[
     tyro.conf.arg(
         metavar="MODEL",
         help="Bundle of a trained model, or the name of one (ds2 models list): english (read English sentences), "
-        "digits (English digits in recordings) or digits-streaming (the same, also for live sound).",
+        "mandarin (read Mandarin), digits (English digits in recordings) or digits-streaming (the same, also live).",
     ),
 ]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE", help="auto, cpu or cuda.")]

@@ -24,7 +24,7 @@ from ds2.recognition.untranscribed_speech import OtherSpeech, find_other_speech
 from ds2.recognition.words import Word, word_spans
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
-from ds2.utils.model_names import is_packaged
+from ds2.utils.model_names import packaged_language
 
 LEAST_PROBABILITY = 0.1  # of the tokens of the median word: below it the text belongs to another recording
 CHARACTERS_A_SECOND = 25.0  # faster than anybody speaks
@@ -87,14 +87,14 @@ def align(
         text: prose; it is normalised. `*` as a word stands for speech that is not transcribed.
         skip: allows such speech before, after and between all lines of the text.
         language: "en" or "zh" reads the numbers in the text as words, "" leaves them; see `ds2.text.normalize`. By
-            default English for the models of the package, and no language for others.
+            default the language of a model of the package, and none for others.
         on_audio: called with the seconds of each window that was heard.
 
     Raises:
         InputError: the recording cannot be read; a character that the model lacks; a text that does not fit; NaN.
     """
     _check_length(audio, text)
-    language = language if language is not None else "en" if is_packaged(recognizer.name) else ""
+    language = language if language is not None else packaged_language(recognizer.name)[0]
     try:
         lines = read_lines(recognizer.tokenizer, text, language)
     except InputError as error:

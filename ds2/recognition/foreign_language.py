@@ -6,13 +6,11 @@ words is right. Of few words the mean scatters: it must be the lower, the fewer 
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 from ds2.recognition.words import Word
-from ds2.utils.model_names import is_packaged
+from ds2.utils.model_names import packaged_language
 
 LEAST_RIGHT = 0.65  # share of right words below which a long recording is in another language
-LANGUAGES = {"mandarin": "Mandarin"}  # of the models of the package that know another one than English
 SCATTER = 0.8  # of the confidence of a word: more than twice its standard deviation
 
 
@@ -23,5 +21,5 @@ def foreign_warning(words: Sequence[Word], model: str) -> str:
     right = sum(word.confidence for word in words) / len(words)
     if right + SCATTER / math.sqrt(len(words)) >= LEAST_RIGHT:
         return ""
-    known = LANGUAGES.get(Path(model).stem, "English") if is_packaged(model) else "the speech that the model has learnt"
+    known = packaged_language(model)[1] or "the speech that the model has learnt"
     return f"does not sound like {known}: {right:.0%} of the words are likely to be right"

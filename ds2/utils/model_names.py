@@ -7,6 +7,7 @@ from pathlib import Path
 from ds2.utils.errors import InputError, ParameterError
 
 DEFAULT_MODEL = "english"  # a bundle of the package
+LANGUAGES = {"mandarin": ("zh", "Mandarin")}  # of the models of the package that know another one than English
 MODELS = Path(__file__).parents[1] / "models"
 
 
@@ -14,11 +15,14 @@ def locate(path: str | Path) -> Path:
     """Finds a bundle: a path as it is or, for a single name that is not a file, the bundle of that name.
 
     Raises:
-        InputError: neither a file nor the name of a bundle; the folder of an exported model.
+        InputError: neither a file nor the name of a bundle; the folder of an exported model, or of a training.
     """
     path = Path(path)
     if (path / "model.onnx").is_file() and str(path) not in named_models():
         raise InputError(f"{path}: is the folder of an exported model; name {path / 'model.onnx'}")
+    found = (path / name for name in ("fine-tuned.safetensors", "best.safetensors"))
+    if (trained := next(filter(Path.is_file, found), None)) is not None:
+        raise InputError(f"{path}: is the folder of a training; name {trained}")
     if path.is_file() or len(path.parts) != 1:
         return path
     named = named_models()
@@ -59,12 +63,18 @@ def is_packaged(model: str | Path) -> bool:
     return path.parent == MODELS or (named and (MODELS / f"{path}.safetensors").exists())
 
 
+def packaged_language(model: str | Path) -> tuple[str, str]:
+    """Code and name of the language of a model of the package; what another one knows is known to its owner alone."""
+    return LANGUAGES.get(Path(model).stem, ("en", "English")) if is_packaged(model) else ("", "")
+
+
 def check_language(language: str, model: str | Path) -> None:
-    """All models of the package know English; what another one knows is known to its owner alone.
+    """Refuses a language that a model of the package does not know.
 
     Raises:
         ParameterError: a model of the package does not know the language.
     """
-    if is_packaged(model) and language.lower().split("-")[0] not in ("", "en", "english"):
-        hint = "name a model of that language"
-        raise ParameterError("language", f"{language}: {Path(model).stem} knows English (en) only; {hint}")
+    code, name = packaged_language(model)
+    if code and language.lower().split("-")[0] not in ("", code, name.lower()):
+        hint = f"{Path(model).stem} knows {name} ({code}) only; name a model of that language"
+        raise ParameterError("language", f"{language}: {hint}")
