@@ -60,7 +60,7 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
     path = locate(model).absolute()
     bundle = Bundle.load(path)
     from_dict(BeamConfig, bundle.decoder or {}, f"{path}: its decoder")  # the search that the trained model will have
-    utterances = _normalized(manifest)
+    utterances = _normalized(manifest, " " in bundle.tokens)
     if len(utterances) < 2:
         raise InputError(f"{manifest}: fine-tuning needs at least 2 utterances, some to train on and one to choose by")
     letters = NewLetters.of(bundle.tokens, utterances)
@@ -90,9 +90,10 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
     return config
 
 
-def _normalized(manifest: Path) -> list[Utterance]:
-    """The utterances of a manifest, with their texts in the normal form."""
-    return [replace(each, text=normalize(each.text, each.lang or "")) for each in read_manifest(manifest)]
+def _normalized(manifest: Path, spaced: bool) -> list[Utterance]:
+    """The utterances of a manifest, with their texts in the normal form; `spaced`: with spaces between words."""
+    texts = [(each, normalize(each.text, each.lang or "")) for each in read_manifest(manifest)]
+    return [replace(each, text=text if spaced else text.replace(" ", "")) for each, text in texts]
 
 
 def _check_run(checkpoint: Path, config: TrainConfig, parts: Mapping[Path, Sequence[Utterance]]) -> None:
@@ -173,7 +174,7 @@ def with_search_of(start: Bundle, tuned: Bundle, manifest: Path) -> Bundle:
 
     A model of another language's letters takes nothing over. A closed vocabulary grows by the words of the manifest.
     """
-    utterances = _normalized(manifest)
+    utterances = _normalized(manifest, " " in start.tokens)
     if tuned.tokens != start.tokens:
         longer = tuned.tokens[: len(start.tokens)] == start.tokens
         if not longer or NewLetters.of(start.tokens, utterances).another_language:

@@ -9,6 +9,7 @@ from ds2.model_record import Record
 from ds2.text import Tokenizer
 
 OTHER_LANGUAGE = 0.01  # share of new ones among the letters: names and loan words in English have less, German has more
+OTHER_CHARACTERS = 0.2  # the same for a model of Chinese characters: texts have rare ones, and Latin letters
 SHOWN = 5  # letters in a message
 
 
@@ -18,11 +19,13 @@ class NewLetters:
 
     Attributes:
         places: of each one the first utterance that holds it.
-        share: of all letters of the texts, spaces aside.
+        share: of all letters of the texts.
+        another_language: whether they are so many that the model's words are not those of the texts.
     """
 
     places: dict[str, str]
     share: float
+    another_language: bool
 
     @classmethod
     def of(cls, tokens: Sequence[str], utterances: Iterable[Utterance]) -> "NewLetters":
@@ -35,12 +38,8 @@ class NewLetters:
                 places.setdefault(letter, each.place)
             new += sum(letter in unknown for letter in each.text)
             count += len(each.text) - each.text.count(" ")
-        return cls(places, new / max(1, count))
-
-    @property
-    def another_language(self) -> bool:
-        """Whether they are so many that the model's words are not those of the texts."""
-        return self.share > OTHER_LANGUAGE
+        share = new / max(1, count)
+        return cls(places, share, share > (OTHER_CHARACTERS if tokenizer.ideographs else OTHER_LANGUAGE))
 
     def warning(self, model: Record) -> str:
         """A line on what becomes of the letters and of the model's search, and what to write instead."""

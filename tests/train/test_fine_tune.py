@@ -228,3 +228,15 @@ def test_a_search_that_cannot_be_is_refused_before_training(
     with pytest.raises(InputError, match=r"odd\.safetensors: its decoder: .*nbest"):
         fine_tuning(str(tmp_path / "odd.safetensors"), spoken_digits(4), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_model_without_spaces_learns_texts_with_them(
+    spoken_digits: Callable[[int], Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Converted texts have spaces beside Latin letters, which may be new: neither makes another language of them."""
+    manifest, output = spoken_digits(6), tmp_path / "run"
+    with_texts(manifest, dict.fromkeys(range(6), "设 定 二 十 九 度 三") | {2: "I T 中国人的店"})
+    fine_tuning("mandarin", manifest, output)
+    assert "another language" not in caplog.text
+    texts = [json.loads(line)["text"] for line in (output / "train.jsonl").read_text().splitlines()]
+    assert {"it中国人的店", "设定二十九度三"}.issuperset(texts)
