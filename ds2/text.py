@@ -16,6 +16,7 @@ BLANK_TOKEN = "<blank>"
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
+ACCENTS = "(?<=[a-z])[\u0300-\u036f]+"  # upon a Latin letter
 ZERO_WIDTH_SPACE = "\u200b"
 MOST_MARKS = 30  # upon a letter; no language has more than a few
 
@@ -66,6 +67,11 @@ class Tokenizer:
         """The tokens that nobody hears: the blank, and the space of an alphabet that has one."""
         return [BLANK, *([self.index[" "]] if " " in self.index else [])]
 
+    @property
+    def ideographs(self) -> bool:
+        """Whether it writes Chinese characters."""
+        return any(map(is_ideograph, self.tokens))
+
     def unknown(self, text: str) -> set[str]:
         """The characters that the alphabet lacks."""
         return {character for character in text if character not in self.index}
@@ -105,8 +111,8 @@ def normalize(text: str, language: str = "") -> str:
     Idempotent: a normalised text is its own normal form.
 
     Args:
-        language: "en" also writes numbers and signs such as $ as words, "zh" numbers as characters, and leaves
-            no spaces between ideographs; any other leaves numbers as they are.
+        language: "en" also writes numbers and signs such as $ as words and é as e, "zh" numbers as characters, and
+            leaves no spaces between ideographs; any other leaves numbers as they are.
     """
     text = _visible(text).translate(APOSTROPHES)  # before any NFKC, which makes a space and an accent of ´
     if language == "en":
@@ -116,6 +122,8 @@ def normalize(text: str, language: str = "") -> str:
     text = unicodedata.normalize("NFKC", text).translate(APOSTROPHES).lower()  # and after it: ŉ becomes ʼn
     text = unicodedata.normalize("NFKC", text)  # lower case can compose: ẖ is one character, H̱ two
     text = _visible(text)  # again: lower case makes a letter and a mark of İ
+    if language == "en" and not text.isascii():
+        text = unicodedata.normalize("NFC", re.sub(ACCENTS, "", unicodedata.normalize("NFD", text)))
     kept = [character if _belongs_to_word(character) else " " for character in text]
     words = "".join(kept).split()
     text = " ".join(word for word in (word.strip("'") for word in words) if word)

@@ -37,6 +37,7 @@ TIME = re.compile(
 )
 # Spelled in digits where a part begins with a zero: 007, 00, 555-0199; not within a longer number, a time or a share.
 CODE = re.compile(rf"(?<![\d.,:/⁄{SIGNS}])(?<!\d-)\d++(?:-\d++)*+(?![:/⁄.,]\d| ?[%‰]|(?:st|nd|rd|th)\b)")
+NUMBER_SIGN = re.compile(r"\bNo\. ?(?=\d)")
 THIN_SPACES = re.compile(r"(?<!\d)\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?!\d)")  # between thousands
 THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?: 000)+(?!\d)")
 INDIAN = re.compile(r"(?<![\d.,])[1-9]\d?(?:,\d\d){1,4},\d{3}(?!,?\d)")  # 1,00,000
@@ -83,7 +84,7 @@ def english_numbers(text: str) -> str:
     text = " ".join(unicodedata.normalize("NFKC", text).split())
     if not SPOKEN.search(text):
         return text
-    text = _symbols(text)
+    text = _symbols(NUMBER_SIGN.sub("number ", text))
     text = TIME.sub(_time, text)  # like the next, it leaves smaller numbers to the last
     text = THOUSANDS.sub(lambda match: match[0].replace(" ", ","), text)
     text = INDIAN.sub(lambda match: match[0].replace(",", ""), text)
