@@ -7,8 +7,8 @@ from typing import Annotated
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.noise import absolute_recordings
 from ds2.cli.options import NO_DEFAULT, Device, Normalize, OptionalOutput, Paths
-from ds2.cli.overwriting import refuse_named
-from ds2.cli.references import comparable_references
+from ds2.cli.overwriting import check_bundle_name, refuse_named
+from ds2.cli.references import comparable_references, shown_area, warn_of_few
 from ds2.utils.errors import InputError
 
 
@@ -42,10 +42,12 @@ def calibrate_command(
     if not manifests:
         raise InputError("calibrate: name at least one manifest")
     refuse_named(model, output)
+    check_bundle_name(output)
     check_writable(output or model)
     data_sets, bundle = list(map(read_manifest, manifests)), Bundle.load(model)
     recognizer = Recognizer.from_bundle(calibrated(bundle, NEUTRAL), str(model), device)
     data_sets = [comparable_references(recognizer.tokenizer, each, normalize) for each in data_sets]
+    warn_of_few([utterance for each in data_sets for utterance in each])
     with Progress("calibrating", sum(map(len, data_sets)), "utterances") as progress:
         found = tune_confidence(recognizer, data_sets, list(map(Path, absolute_recordings(noise))), progress.step)
     calibrated(bundle, found.calibration).save(output or model)
@@ -55,7 +57,7 @@ def calibrate_command(
         if figures is not None:
             halved = "speakers" if any(each.speaker for each in utterances) else "utterances"
             print(f"{manifest}: fitted to the other half of the {halved}: ", end="")
-            print(f"expected calibration error {figures[0]:.2%}, area under ROC {figures[1]:.3f}")
+            print(f"expected calibration error {figures[0]:.2%}, area under ROC {shown_area(figures[1])}")
     print(f"words a minute of noise: {found.noise[0]:.2f}, then {found.noise[1]:.2f}; written into {output or model}")
     for line in found.skipped:
         print(f"ds2: {line}", file=sys.stderr)

@@ -7,6 +7,7 @@ import io
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import tyro
@@ -159,6 +160,8 @@ def parse_command_line(arguments: Sequence[str]) -> Callable[[], int] | None:
         report = errors.getvalue()
         extra = _extra_file(report, arguments)
         message = f"{extra}: more files than ds2 {name} takes; options name others" if extra else ""
+        if (unknown := UNRECOGNIZED.match(_one_line(report))) and Path(unknown[1]).exists():
+            message = f"{unknown[1]}: a name with a dash before it; write ./{unknown[1]}"
         message = message or f"{_missing(report) or _one_line(report)}{_advice(report)}"
         raise InputError(f"{message}; try ds2 {name} --help") from None
 

@@ -1,10 +1,10 @@
 """What ds2 eval prints."""
 
-import math
 import sys
 from typing import TYPE_CHECKING
 
 from ds2.cli.exits import SOME_FAILED
+from ds2.cli.references import shown_area
 from ds2.metrics import word_errors
 from ds2.utils.errors import printable
 
@@ -50,8 +50,7 @@ def _print_evaluation(result: "Evaluation") -> None:
         print(f"{counts.substitutions} substituted, {counts.deletions} deleted, {counts.insertions} inserted")
     error = calibration_error(result.confidences, result.right)
     area = area_under_roc(result.confidences, result.right)
-    shown = "unknown without both right and wrong words" if math.isnan(area) else f"{area:.3f}"
-    print(f"confidence: expected calibration error {error:.2%}, area under ROC {shown}")
+    print(f"confidence: expected calibration error {error:.2%}, area under ROC {shown_area(area)}")
     print(f"{result.audio_seconds:.0f} s of audio in {result.compute_seconds:.1f} s: ", end="")
     print(f"real-time factor {result.real_time_factor:.3f}")
     if result.compiling_seconds:

@@ -55,10 +55,9 @@ def build_command(
     if not corpus:
         raise InputError("lm build: name at least one text file")
     check_writable(output)
-    if language is None:
-        _warn_of_unusual(corpus)
-    elif counting.words is not None:
-        _warn_of_unusual([counting.words])
+    _warn_of_unusual(corpus if language is None else tuple(filter(None, [counting.words])))
+    if language == "zh" and not characters:
+        print("ds2: Chinese has no spaces, so that each sentence is one word: give --characters", file=sys.stderr)
     with shown_log():
         model = build(list(corpus), output, config, characters, language)
     print(describe_lm(model, output))

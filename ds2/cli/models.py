@@ -54,7 +54,8 @@ def pull_command(sources: Sources, /, index: Index = None, output: OptionalOutpu
     named = [source for source in sources if not _is_index(source)]
     place = index or os.environ.get(INDEX_VARIABLE)
     if named and not place:
-        raise InputError(f"{named[0]}: in which index? Name it with --index or {INDEX_VARIABLE}")
+        here = f"{named[0]} is here already; to fetch it anew " if named[0] in named_models() else "in which index? "
+        raise InputError(f"{named[0]}: {here}name an index with --index or {INDEX_VARIABLE}")
     # Every index is read, and every name found, before anything is fetched.
     indexes = {source: read_index(source) for source in sources if _is_index(source)}
     wanted = [(found, list(found.models)) for found in indexes.values()]

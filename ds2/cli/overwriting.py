@@ -55,6 +55,12 @@ def _paths(name: str, value: Any) -> Iterator[tuple[str, Path]]:
             yield from _paths(name, each)
 
 
+def check_bundle_name(output: Path | None) -> None:
+    """Refuses a bundle under a name that belongs to another kind of file: one that is there would be lost."""
+    if output is not None and output.suffix != ".safetensors":
+        raise ParameterError("output", f"{output}: the name of a bundle ends in .safetensors")
+
+
 def refuse_named(model: Path, output: Path | None) -> None:
     """Refuses a model by name where its own file would be written: only its path asks for that."""
     if output is None and not model.exists() and str(model) in named_models():

@@ -1,5 +1,6 @@
 """The texts of a manifest, brought to the form in which a model writes, and lines on what it cannot write."""
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from operator import ne
@@ -10,6 +11,8 @@ from ds2.utils.errors import printable
 if TYPE_CHECKING:
     from ds2.data.utterance import Utterance
     from ds2.text import Tokenizer
+
+FEW = 5000  # characters, about a thousand words
 
 
 def comparable_references(
@@ -28,8 +31,20 @@ def comparable_references(
     if capitals := sum(map(ne, written, utterances)):
         print(f"ds2: the model has no capitals: {capitals} references are compared in lower case", file=sys.stderr)
     if line := beyond_alphabet(tokenizer, utterances):
-        print(f"ds2: {line}{'' if normalize else '; --normalize en brings them to the normal form'}", file=sys.stderr)
+        hint = f"; --normalize {'zh' if tokenizer.ideographs else 'en'} brings them to the normal form"
+        print(f"ds2: {line}{'' if normalize else hint}", file=sys.stderr)
     return utterances
+
+
+def warn_of_few(utterances: "Sequence[Utterance]") -> None:
+    """A line on too little text."""
+    if (characters := sum(len(utterance.text) for utterance in utterances)) < FEW:
+        print(f"ds2: {characters:,} characters of text are few, chance decides: take {FEW:,} or more", file=sys.stderr)
+
+
+def shown_area(area: float) -> str:
+    """An area under ROC; NaN: the words had no two kinds."""
+    return "unknown without both right and wrong words" if math.isnan(area) else f"{area:.3f}"
 
 
 def warn_of_marks(texts: "Mapping[str, Sequence[str]]", references: "Sequence[str]") -> None:

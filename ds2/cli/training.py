@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from tyro.conf import Positional
 
 from ds2.cli.options import Device, Maybe, OptionalOutput, Output, Paths, Settings
+from ds2.cli.overwriting import check_bundle_name
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 
@@ -232,6 +233,7 @@ def average_command(bundles: Paths, output: Output) -> int:
     """
     from ds2.train.average_models import average
 
+    check_bundle_name(output)
     average(bundles).save(output)
     print(output)
     return 0

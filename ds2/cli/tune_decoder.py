@@ -8,8 +8,8 @@ from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.options import DEFAULT_TUNED_MODEL, Device, Maybe, Normalize, OptionalOutput, TunedModel
-from ds2.cli.overwriting import refuse_named
-from ds2.cli.references import comparable_references
+from ds2.cli.overwriting import check_bundle_name, refuse_named
+from ds2.cli.references import comparable_references, warn_of_few
 from ds2.utils.extras import need
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ds2.bundle import Bundle
     from ds2.data.utterance import Utterance
     from ds2.recognition.tune_decoder import Tuning
-
-FEW = 5000  # characters, about a thousand words
 
 
 def tune_decoder_command(
@@ -58,7 +56,7 @@ def tune_decoder_command(
     candidate = _candidate(bundle, words.lm, words.lexicon)
     recognizer = Recognizer.from_bundle(bundle, str(model), device, DecoderOptions(beam=0))
     utterances = comparable_references(recognizer.tokenizer, utterances, normalize)
-    _warn_of_few(utterances)
+    warn_of_few(utterances)
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
         tuning = tune(recognizer, bundle, candidate, utterances, words.closed, progress.step)
     if picture is not None:
@@ -87,12 +85,6 @@ def _with_second_pass(bundle: "Bundle", utterances: "Sequence[Utterance]", devic
     return with_second_pass(bundle, chosen)
 
 
-def _warn_of_few(utterances: "Sequence[Utterance]") -> None:
-    """A line on too little text."""
-    if (characters := sum(len(utterance.text) for utterance in utterances)) < FEW:
-        print(f"ds2: {characters:,} characters of text are few, chance decides: take {FEW:,} or more", file=sys.stderr)
-
-
 def _candidate(bundle: "Bundle", lm: Path | None, lexicon: Path | None) -> "Bundle":
     """The bundle with the language model and the lexicon of these files."""
     from ds2.data.cmudict import read_pronunciations
@@ -112,6 +104,7 @@ def _check_tuning_outputs(output: Path | None, model: Path, picture: Path | None
     from ds2.utils.files import check_writable
 
     refuse_named(model, output)
+    check_bundle_name(output)
     if picture is not None:
         need("matplotlib")
     check_writable(output or model, picture)

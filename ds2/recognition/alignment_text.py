@@ -123,6 +123,5 @@ def _check_alphabet(tokenizer: Tokenizer, line: int, words: list[str]) -> None:
         else:
             hint = "spell it with the model's characters, or put * in its place"
         if unknown:
-            raise InputError(
-                f"line {line} of the text: {word!r}: the model does not know {''.join(sorted(unknown))!r}; {hint}"
-            )
+            lacking = "".join(dict.fromkeys(character for character in word if character in unknown))
+            raise InputError(f"line {line} of the text: {word!r}: the model does not know {lacking!r}; {hint}")

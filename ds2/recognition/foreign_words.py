@@ -11,7 +11,7 @@ from ds2.lm.ngram import NGram
 from ds2.lm.orders import BEGIN, END, UNKNOWN
 from ds2.lm.sentence_model import SentenceModel
 from ds2.model_record import Record
-from ds2.recognition.decoding import spellable
+from ds2.recognition.decoding import SMALL_MODEL, spellable
 from ds2.text import Tokenizer, is_ideograph
 
 SHOWN = 3  # words
@@ -35,6 +35,8 @@ def warn_of_foreign_rescorer(lm: SentenceModel, beam: BeamDecoder | PronouncingD
     letters = all(len(word) == 1 and not is_ideograph(word) for word in found)
     if not letters and (part := _known_part(found, lm.knows, "the search's")):
         logger.warning("rescore: it knows %s", part)
+    elif isinstance(lm, NGram) and not letters and len(lm.words) < min(SMALL_MODEL, len(found)):
+        logger.warning("rescore: it knows %s words, and makes all others less likely", f"{len(lm.words):,}")
 
 
 def _expected(lm: NGram) -> dict[str, float]:

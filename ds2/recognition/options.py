@@ -90,6 +90,6 @@ def hot_words(arguments: Iterable[str]) -> dict[str, float]:
             raise ParameterError("hot", f"{argument}: a phrase has at most {MOST_WORDS} words, got {count}")
         least = LEAST_BOOST / max(1, count)
         if not word or not least <= boosts[word] <= MOST_BOOST:
-            rule = f"expected WORD, or WORD=NATS such as deep=3.5, from {least:g} to {MOST_BOOST}"
+            rule = f"expected WORD, or WORD=NATS such as deep=3.5, from {least:g} to {MOST_BOOST} for each word"
             raise ParameterError("hot", f"{argument}: {rule}")
     return boosts

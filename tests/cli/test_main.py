@@ -298,3 +298,11 @@ def test_waiting_threads_leave_the_processor_unless_the_environment_says_more(
     monkeypatch.setattr(os, "environ", dict(asked))
     assert run("--version")[0] == 0
     assert os.environ.get("GOMP_SPINCOUNT") == spins
+
+
+def test_a_file_that_begins_with_a_dash_is_told_from_an_option(
+    run: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("-dash.wav").touch()
+    assert_refused(run("transcribe", "-dash.wav"), "write ./-dash.wav")

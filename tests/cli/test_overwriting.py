@@ -74,3 +74,17 @@ def test_a_model_by_name_is_not_written_over(
     manifest = spoken_digits(1)
     assert_refused(run(command, manifest, "--model", "digits"), "--output: digits is a model of the package")
     assert_refused(run(command, manifest, "--model", "gone.safetensors"), "gone.safetensors: cannot read")
+
+
+@pytest.mark.parametrize(
+    "command", ["average digits digits", "calibrate {file} --model digits", "tune-decoder {file} --model digits"]
+)
+def test_a_bundle_takes_no_place_of_another_file(run: Callable[..., Outcome], tmp_path: Path, command: str) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text("")
+    other = tmp_path / "other.jsonl"
+    other.write_text("my own lines\n")
+    assert_refused(
+        run(*command.format(file=file).split(), "-o", str(other)), "the name of a bundle ends in .safetensors"
+    )
+    assert other.read_text() == "my own lines\n"

@@ -102,6 +102,12 @@ def test_no_command_writes_over_what_it_reads(
     assert f"{manifest}: is an input and would be overwritten" in errors
 
 
+def test_clean_manifests_get_a_folder(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
+    code, _, errors = run("validate", spoken_digits(3), "--clean", tmp_path / "clean.jsonl")
+    assert (code, list(tmp_path.glob("clean*"))) == (2, [])
+    assert "clean.jsonl: name a folder" in errors
+
+
 def test_every_file_left_out_is_named(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
     manifest = spoken_digits(1)
     gone = [{"audio_filepath": f"gone{number}.wav", "duration": 1, "text": "x"} for number in range(30)]
