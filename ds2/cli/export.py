@@ -36,6 +36,8 @@ def export_command(
     from ds2.recognition.decoding import make_beam
     from ds2.text import Tokenizer
 
+    if output.suffix == ".onnx":
+        raise ParameterError("output", f"{output}: name a folder; it gets model.onnx and what belongs to it")
     if format != "web" and decoder != DEFAULT_SEARCH:
         raise ParameterError("format", f"{format}: other runtimes have searches of their own; use --format web")
     beam = None

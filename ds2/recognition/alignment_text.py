@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ds2.ctc.alignment import STAR
-from ds2.text import IDEOGRAPH, Tokenizer, normalize, split_words
+from ds2.text import IDEOGRAPH, Tokenizer, is_ideograph, normalize, split_words
 from ds2.utils.errors import InputError
 
 STAR_WORD = "*"  # in a transcript: speech that is not transcribed
@@ -120,6 +120,8 @@ def _check_alphabet(tokenizer: Tokenizer, line: int, words: list[str]) -> None:
         unknown = tokenizer.unknown(word) if word != STAR_WORD else set()
         if any(character.isdigit() for character in unknown):
             hint = "name the language (en or zh) to read numbers as words, or spell them out"
+        elif any(map(is_ideograph, unknown)) and not tokenizer.ideographs:
+            hint = "take a model of its language"
         else:
             hint = "spell it with the model's characters, or put * in its place"
         if unknown:

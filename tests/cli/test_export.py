@@ -33,3 +33,9 @@ def test_a_missing_extra_is_named(run: Callable[..., Outcome], tmp_path: Path, m
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert_refused(run("export", "digits", "-o", tmp_path / "out"), "onnx is not installed; in ds2's checkout, pip")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_is_not_named_as_a_graph(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    assert_refused(run("export", "digits", "--output", str(tmp_path / "digits.onnx")), "name a folder")
+    assert list(tmp_path.iterdir()) == []

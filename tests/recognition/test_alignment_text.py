@@ -70,3 +70,8 @@ def test_tokens_have_spaces_between_words_and_stars_between_lines() -> None:
 def test_texts_without_words_or_with_strange_characters_are_refused(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_lines(LATIN, text, "")
+
+
+def test_a_text_in_another_script_wants_another_model() -> None:
+    with pytest.raises(InputError, match=r"does not know '设定'; take a model of its language"):
+        read_lines(LATIN, "设定", "en")
