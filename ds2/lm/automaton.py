@@ -11,7 +11,7 @@ A state is a context, a node of a trie of words. Its arcs are the words that fol
 Log-probabilities are natural logarithms; `packed.py` has the same automaton with rounded ones in a third of the space.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import overload
@@ -33,10 +33,25 @@ class Automaton(NamedTuple):
     unit: float  # nats in one unit of log_probs and backoffs: STEP in former models of 16 bits, otherwise 1
 
 
+def frozen(automaton: Automaton | Packed) -> Any:
+    """The same arrays, none of which can be written, as those of a mapped file: numba compiles for each kind anew."""
+    return type(automaton)(*map(_read_only, automaton))
+
+
+def _read_only(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    view = value.view(np.ndarray)
+    view.flags.writeable = False
+    return view
+
+
 # What a search without a language model has in its place.
-EMPTY = Automaton(
-    np.zeros(2, np.int64), np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int32),
-    np.zeros(1, np.float32), np.zeros(1, np.int32), 1.0,
+EMPTY: Automaton = frozen(
+    Automaton(
+        np.zeros(2, np.int64), np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int32),
+        np.zeros(1, np.float32), np.zeros(1, np.int32), 1.0,
+    )
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ds2.lm import packed
 from ds2.lm.arpa import is_arpa, read_arpa
-from ds2.lm.automaton import Automaton, advance, unpacked
+from ds2.lm.automaton import Automaton, advance, frozen, unpacked
 from ds2.lm.checks import IMPOSSIBLE, check_arrays, check_packed, check_words
 from ds2.lm.orders import BEGIN, END, UNKNOWN, WORD_BITS, NGramOrder
 from ds2.lm.packed import ROOT, STEP, Packed
@@ -36,7 +36,7 @@ class NGram:
     def __init__(self, words: Sequence[str], automaton: Automaton | Packed, order: int):
         self.words = tuple(words)
         self.index = dict(zip(self.words, itertools.count()))
-        self.automaton = automaton
+        self.automaton: Automaton | Packed = frozen(automaton)
         self.order = order
 
     @classmethod
@@ -51,7 +51,7 @@ class NGram:
         """
         check_words(words, order)
         if "marks" in arrays:
-            found = packed.from_arrays(*(arrays[name] for name in packed.ARRAYS))
+            found = frozen(packed.from_arrays(*(arrays[name] for name in packed.ARRAYS)))
             check_packed(found, len(words), order)
             return cls(words, found, order)
         flat = {name: arrays[name] for name in Automaton._fields if name != "unit"}

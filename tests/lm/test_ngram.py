@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import kenlm
+import numba
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -181,6 +182,15 @@ def test_the_compiled_form_is_the_model(tmp_path: Path) -> None:
     assert isinstance(again.automaton.log_probs.base, np.memmap | np.ndarray)
     for sentence in corpus(20, seed=3):
         assert again.score(sentence) == model.score(sentence)
+
+
+def test_kernels_need_no_compilation_for_a_model_from_a_file(tmp_path: Path) -> None:
+    """A mapped file cannot be written, and numba compiles anew for arrays that can."""
+    model = NGram.from_orders(*estimate([["a", "b"], ["b"]], EstimateConfig(2)))
+    for each in (model, model.quantized()):
+        each.save(tmp_path / "lm")
+        made, mapped = (numba.typeof(tuple(one.automaton)) for one in (each, NGram.load(tmp_path / "lm")))
+        assert made == mapped
 
 
 def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
