@@ -36,6 +36,7 @@ def calibrate_command(
     from ds2.data.manifest import read_manifest
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.tune_confidence import NEUTRAL, calibrated, tune_confidence
+    from ds2.utils.errors import printable
     from ds2.utils.files import check_writable
     from ds2.utils.progress import Progress
 
@@ -60,5 +61,5 @@ def calibrate_command(
             print(f"expected calibration error {figures[0]:.2%}, area under ROC {shown_area(figures[1])}")
     print(f"words a minute of noise: {found.noise[0]:.2f}, then {found.noise[1]:.2f}; written into {output or model}")
     for line in found.skipped:
-        print(f"ds2: {line}", file=sys.stderr)
+        print(printable(f"ds2: {line}"), file=sys.stderr)
     return SOME_FAILED if found.skipped else 0

@@ -287,8 +287,10 @@ def shard_command(
 
 def report_skipped(skipped: list[str]) -> int:
     """Prints what was left out, which no file lists, on standard error; returns the exit code."""
+    from ds2.utils.errors import printable
+
     for line in skipped:
-        print(f"ds2: {line}", file=sys.stderr)
+        print(printable(f"ds2: {line}"), file=sys.stderr)
     if skipped:
         print(f"ds2: {len(skipped)} left out", file=sys.stderr)
     return SOME_FAILED if skipped else 0

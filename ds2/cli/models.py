@@ -32,7 +32,7 @@ def list_command(index: Index = None) -> int:
         for name, model in read_index(index).models.items():
             print(printable(f"{name:17} {model.bundle.size / 1e6:>8,.1f} MB  {model.about}".rstrip()))
         return 0
-    print(*list_models(), sep="\n")
+    print(*map(printable, list_models()), sep="\n")
     print("ds2 info NAME shows all of one; every --model also takes the path of a bundle (.safetensors)")
     return 0
 

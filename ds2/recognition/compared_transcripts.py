@@ -11,6 +11,7 @@ only as much is compared as tells the utterances apart.
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
@@ -64,7 +65,11 @@ def read_other_texts(path: Path, utterances: Sequence[Utterance]) -> dict[Record
         InputError: the file is something else, or lacks an utterance.
     """
     names = [PurePath(str(utterance.span)).parts for utterance in utterances]
-    depth = next(depth for depth in itertools.count(1) if len({name[-depth:] for name in names}) == len(names))
+    depths = range(1, 1 + max(map(len, names), default=1))
+    depth = next((depth for depth in depths if len({name[-depth:] for name in names}) == len(names)), 0)
+    if not depth:
+        twice, _ = Counter(map(str, (utterance.span for utterance in utterances))).most_common(1)[0]
+        raise InputError(f"{path}: two utterances are called {twice}: they begin and end within 0.01 s of each other")
     texts: dict[tuple[str, ...], list[str]] = {}
     for name, text in _named_texts(path):
         texts.setdefault(PurePath(name).parts[-depth:], []).append(text)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ds2.cli.data import report_skipped
 from ds2.cli.main import main
 from ds2.data.manifest import read_manifest, write_manifest
 
@@ -170,3 +171,11 @@ def test_only_layouts_that_can_be_written_are_offered_to_write(
         code, _, errors = run("convert", manifest, "-o", tmp_path / "x", "--to", layout)
         assert (code, errors) == (2, f"ds2: {layout}: {why}; {offered}")
     assert ", librispeech, " in run("convert", manifest, "-o", tmp_path / "x", "--from", "foo")[2]
+
+
+def test_what_is_left_out_stands_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever a corpus says: a terminal obeys no escapes of it, and no line is forged."""
+    assert report_skipped(["a.json: \x1b]0;owned\x07\x1b[2Jds2: all is well\nds2: run this"]) == 1
+    assert capsys.readouterr().err == (
+        "ds2: a.json: \\x1b]0;owned\\x07\\x1b[2Jds2: all is well\\nds2: run this\nds2: 1 left out\n"
+    )

@@ -87,3 +87,13 @@ def test_a_folder_of_transcripts(tmp_path: Path) -> None:
 def test_marks_that_no_reference_has() -> None:
     assert foreign_marks(["It's one, two.", "é"], ["it's one"]) == ", ."
     assert foreign_marks(["a b"], ["c"]) == ""
+
+
+def test_spans_of_one_name_are_refused(tmp_path: Path) -> None:
+    """Their names have hundredths of a second; a search for what tells them apart had no end."""
+    (tmp_path / "a.txt").write_text("a.wav:1.00-3.00\tone\n")
+    utterances = [
+        Utterance(Path("a.wav"), 2.0, text, offset=offset) for text, offset in (("one", 1.001), ("two", 1.002))
+    ]
+    with pytest.raises(InputError, match=r"two utterances are called a\.wav:1\.00-3\.00"):
+        read_other_texts(tmp_path / "a.txt", utterances)
