@@ -17,6 +17,7 @@ OfflinePrecision = Literal["float32", "int8"]  # of the weights of recurrent lay
 MOST_BOOST = 15
 LEAST_BOOST = -100  # nats of a word or a whole phrase: beyond, probabilities would overflow
 MOST_WORDS = 6  # of a phrase
+MOST_CHARACTERS = 300  # of a word or a phrase, with its nats: what is longer would take time to normalise
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,12 @@ def hot_words(arguments: Iterable[str]) -> dict[str, float]:
     """ "ds" or "deep speech=3.5" -> the word or phrase as transcripts spell it, and the nats of each of its words.
 
     Raises:
-        ParameterError: there is no word, or no number after =, or one out of range, or the phrase is long.
+        ParameterError: there is no word, or no number after =, or one out of range, or the word or phrase is long.
     """
     boosts = {}
     for argument in arguments:
+        if (length := len(argument)) > MOST_CHARACTERS:
+            raise ParameterError("hot", f"{argument:.20}...: at most {MOST_CHARACTERS} characters, got {length:,}")
         word, equals, nats = argument.partition("=")
         word = " ".join(split_words(normalize(word)))
         try:

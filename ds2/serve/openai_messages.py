@@ -11,7 +11,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from ds2.recognition.formats import to_srt, to_vtt
-from ds2.recognition.options import MOST_WORDS
+from ds2.recognition.options import MOST_CHARACTERS, MOST_WORDS
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
 from ds2.serve.admission import Refused
@@ -21,6 +21,7 @@ from ds2.utils.errors import ParameterError
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 LEAST = 1e-4  # confidence, for the logarithm
+MOST_PROMPT = 2000  # characters of a prompt that are read: a text of OpenAI's has half as many
 GRANULARITIES = {"word", "segment"}
 
 
@@ -64,10 +65,12 @@ def _hot(form: FormData) -> tuple[str, ...]:
     Raises:
         Refused: the fields `hot` do not hold words, or too many.
     """
-    fields = [*form.getlist("hot[]"), *form.getlist("hot")]
-    listed = [word.strip() for value in fields for word in str(value).split(",") if word.strip()]
-    prompt = [piece.strip(" .") for piece in str(form.get("prompt", "")).replace("\n", ",").split(",")]
-    prompted = list(filter(_is_phrase, prompt))
+    fields = [str(value) for value in [*form.getlist("hot[]"), *form.getlist("hot")]]
+    if (length := sum(map(len, fields))) > MOST_HOT * MOST_CHARACTERS:
+        raise Refused(400, "request", f"hot: {length:,} characters are too many for {MOST_HOT} words", field="hot")
+    listed = [word.strip() for value in fields for word in value.split(",") if word.strip()]
+    prompt = str(form.get("prompt", ""))[:MOST_PROMPT].replace("\n", ",").split(",")
+    prompted = list(filter(_is_phrase, (piece.strip(" .") for piece in prompt)))
     try:
         check_hot(listed)
     except ParameterError as error:
@@ -77,7 +80,7 @@ def _hot(form: FormData) -> tuple[str, ...]:
 
 def _is_phrase(text: str) -> bool:
     """Whether this is a word or a phrase, not a sentence that is longer than one, nor an end and a beginning of two."""
-    words = normalize(text).split()
+    words = normalize(text).split() if len(text) <= MOST_CHARACTERS else []
     spelt = all(word.replace("'", "").isalpha() for word in words)
     return 0 < len(words) <= MOST_WORDS and spelt and "=" not in text and ". " not in text
 

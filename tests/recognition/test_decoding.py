@@ -25,7 +25,7 @@ from ds2.recognition.decoding import (
 from ds2.recognition.options import DecoderOptions, hot_words
 from ds2.recognition.recognizer import Recognizer
 from ds2.text import Tokenizer
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 
 TOKENIZER = Tokenizer.from_texts(["a b c"])  # blank, space, a, b, c
 EMPTY = Bundle(weights={}, config={}, tokens=[])
@@ -148,6 +148,12 @@ def test_hot_words_are_parsed() -> None:
     for wrong in ("=3", "!=3", "deep=", "deep=loud", "deep=inf", "deep=1e5"):
         with pytest.raises(InputError, match="WORD=NATS"):
             hot_words((wrong,))
+
+
+def test_a_hot_phrase_is_not_a_book() -> None:
+    """Normalising a megabyte of marks would hold up a server's other clients."""
+    with pytest.raises(ParameterError, match=r"at most 300 characters, got 4,960"):
+        hot_words(["a" + "\u0301" * 4959])
 
 
 def test_hot_words_beyond_a_closed_vocabulary_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:

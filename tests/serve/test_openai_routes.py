@@ -17,6 +17,7 @@ from starlette.datastructures import FormData, UploadFile
 from ds2.audio.tensors import resample
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
+from ds2.serve.admission import Refused
 from ds2.serve.messages import Final
 from ds2.serve.openai_messages import parse_form, respond
 
@@ -285,3 +286,14 @@ def test_a_recording_that_does_not_sound_like_english_has_a_warning(format: str)
         assert transcript.warning == ""
         answer = json.loads(bytes(respond(parse_form(form), [Final(transcript, (), 0.0)] * 2, 6.0).body))
         assert answer.get("warning") == expected
+
+
+def test_long_prompts_and_hot_words_take_no_time_of_others() -> None:
+    """Of a prompt the beginning is read; a million hot words are refused before they are parted."""
+    file = ("file", UploadFile(io.BytesIO()))
+    assert parse_form(FormData([file, ("prompt", "New York," + "a" * 990 + ",b," + "c, " * 400_000)])).hot[:2] == (
+        "New York",
+        "b",
+    )
+    with pytest.raises(Refused, match="too many for 100 words"):
+        parse_form(FormData([file, *[("hot[]", "a," * 500_000)] * 3]))
