@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 Range = tuple[float, float]
 Item = TypeVar("Item")
 KNOTS = 6  # of an equaliser's response
+MOST_LAYERS = 1_000  # cuts of noise that are summed: any of them is lost in so many
 ENERGY_FLOOR = 1e-10  # mean square of what counts as digital silence
 
 
@@ -65,7 +66,7 @@ class AugmentConfig:
         require(self, "from -100 to 100 dB", lambda decibels: abs(decibels) <= 100, "snr", "gain")
         require(self, "from 0 to 100 dB", lambda gain: 0 <= gain <= 100, "noise_layer_gain", "equalizer_gain")
         require(self, "above 0", lambda seconds: seconds > 0, "reverberation_seconds")
-        require(self, "at least 1", lambda count: count >= 1, "noise_layers")
+        require(self, f"from 1 to {MOST_LAYERS:,}", lambda count: 1 <= count <= MOST_LAYERS, "noise_layers")
         require(self, "0 or more", lambda count: count >= 0, "frequency_masks", "time_masks")
         for name in ("speed", "tempo", "channels"):
             if not getattr(self, name):

@@ -6,7 +6,22 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
+from ds2.audio.files import LOWEST_RATE
+from ds2.utils.errors import ParameterError
 from ds2.utils.files import atomic_write
+
+HIGHEST_FLAC_RATE = 655_350  # Hz: a header holds no more
+
+
+def check_sample_rate(sample_rate: int) -> None:
+    """Refuses a rate that FLAC cannot hold, or that no file is read at.
+
+    Raises:
+        ParameterError: the rate is not from LOWEST_RATE to HIGHEST_FLAC_RATE.
+    """
+    if not LOWEST_RATE <= sample_rate <= HIGHEST_FLAC_RATE:
+        limits = f"{LOWEST_RATE:,} to {HIGHEST_FLAC_RATE:,} Hz"
+        raise ParameterError("sample_rate", f"must be from {limits}, got {sample_rate}")
 
 
 def flac_bytes(samples: np.ndarray, sample_rate: int) -> bytes:

@@ -123,9 +123,11 @@ def noise_command(
         sample_rate: Sample rate in Hz.
         seed: Another seed makes other noise.
     """
+    from ds2.audio.flac import check_sample_rate
     from ds2.audio.tensors import read_audio
     from ds2.data.noisy_copies import write_noise
 
+    check_sample_rate(sample_rate)  # before recordings are resampled to it
     if not 0 < hours <= MOST_HOURS:
         raise ParameterError("hours", f"must be above 0 and at most {MOST_HOURS:,}, got {hours}")
     samples = [read_audio(path, sample_rate)[0] for path in absolute_recordings(files)]

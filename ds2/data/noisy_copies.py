@@ -7,12 +7,12 @@ from pathlib import Path
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from ds2.audio.augment import AugmentConfig, Augmenter, layered_noise, seeded_generator
-from ds2.audio.flac import write_flac
+from ds2.audio.augment import MOST_LAYERS, AugmentConfig, Augmenter, layered_noise, seeded_generator
+from ds2.audio.flac import check_sample_rate, write_flac
 from ds2.data.dataset import read_utterance
 from ds2.data.manifest import write_manifest
 from ds2.data.utterance import Utterance
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import make_folder
 from ds2.utils.folder_lock import FolderLock
 
@@ -61,7 +61,9 @@ def write_noisy_copy(
 
     Raises:
         InputError: the folder holds a manifest, another process writes into it, or no utterance can be read.
+        ParameterError: FLAC has no such sample rate.
     """
+    check_sample_rate(sample_rate)
     make_folder(folder / "audio")
     with FolderLock(folder):
         if (folder / "manifest.jsonl").exists():
@@ -98,7 +100,14 @@ def write_noise(
 
     Raises:
         InputError: a file cannot be written, or another process writes into the folder.
+        ParameterError: the numbers of layers are not from 1 to MOST_LAYERS, or fall; FLAC has no such sample rate.
     """
+    check_sample_rate(sample_rate)
+    if not 1 <= layers[0] <= layers[1] <= MOST_LAYERS:
+        limits = f"1 to {MOST_LAYERS:,}"
+        raise ParameterError(
+            "layers", f"must be two numbers from {limits}, the smaller first, got {layers[0]} {layers[1]}"
+        )
     make_folder(folder)
     minute, wanted = 60 * sample_rate, max(1, round(3600 * hours * sample_rate))
     files = -(-wanted // minute)

@@ -19,6 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from ds2.audio.files import SUFFIXES
+from ds2.audio.flac import check_sample_rate
 from ds2.data.columnar import folders
 from ds2.data.corpus_rows import Row
 from ds2.data.encode import Coding, encoded
@@ -47,8 +48,8 @@ class ShardConfig:
     def __post_init__(self) -> None:
         if not self.hours > 0:
             raise InputError(f"hours must be above 0, got {self.hours}")
-        if self.sample_rate is not None and self.sample_rate <= 0:
-            raise InputError(f"sample_rate must be above 0 Hz, got {self.sample_rate}")
+        if self.sample_rate is not None:
+            check_sample_rate(self.sample_rate)
 
 
 def write_shards(

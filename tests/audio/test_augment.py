@@ -244,6 +244,7 @@ def test_recordings_that_cannot_be_used_are_left_out_unless_all_are(
         ("equalizer_gain", -1.0),
         ("noise_layers", [0, 1]),
         ("noise_layers", [3, 1]),
+        ("noise_layers", [1, 1001]),
         ("time_masks", -1),
         ("reverberation_seconds", [0.0, 1.0]),
         ("frequency_warp", [0.0, 1.0]),

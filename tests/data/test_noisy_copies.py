@@ -99,6 +99,50 @@ def test_the_last_file_of_noise_is_as_long_as_what_is_left(
         assert capsys.readouterr().out == f"{folder}: {sum(lengths):g} s of noise in {len(lengths)} files\n"
 
 
+@pytest.mark.parametrize("layers", ["5 2", "-5 -2", "0 1", "1 99999999999999999999"])
+def test_impossible_numbers_of_layers_are_refused(
+    tmp_path: Path, hum: Path, capsys: pytest.CaptureFixture[str], layers: str
+) -> None:
+    assert (
+        main(["data", "noise", str(hum), "-o", str(tmp_path / "n"), "--hours", "0.001", "--layers", *layers.split()])
+        == 2
+    )
+    refusal = f"--layers: must be two numbers from 1 to 1,000, the smaller first, got {layers}"
+    assert capsys.readouterr().err == f"ds2: {refusal}\n"
+    assert not (tmp_path / "n").exists()
+
+
+@pytest.mark.parametrize("rate", [-8000, 0, 1, 999, 655_351, 2**31, 999_999_999_999])
+@pytest.mark.parametrize("command", ["mix", "noise", "shard"])
+def test_sample_rates_that_no_file_has_are_refused(
+    tmp_path: Path,
+    hum: Path,
+    spoken_digits: Callable[[int], Path],
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    rate: int,
+) -> None:
+    source = hum if command == "noise" else spoken_digits(1)
+    options = ["--hours", "0.001"] if command == "noise" else []
+    output = ["-o", str(tmp_path / "out"), "--sample-rate", str(rate)]
+    assert main(["data", command, str(source), *output, *options]) == 2
+    assert capsys.readouterr().err == f"ds2: --sample-rate: must be from 1,000 to 655,350 Hz, got {rate}\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("rate", ["1000", "655350"])
+def test_the_lowest_and_the_highest_sample_rate_can_be_read_again(
+    tmp_path: Path, hum: Path, spoken_digits: Callable[[int], Path], rate: str
+) -> None:
+    manifest = str(spoken_digits(1))
+    options = {"noise": [str(hum), "--hours", "0.0005"], "mix": [manifest], "shard": [manifest]}
+    for command, arguments in options.items():
+        assert main(["data", command, *arguments, "-o", str(tmp_path / command), "--sample-rate", rate]) == 0
+    written = [u.audio_path for name in ("mix", "shard") for u in read_manifest(tmp_path / name / "manifest.jsonl")]
+    for path in [*written, tmp_path / "noise" / "noise00000.flac"]:
+        assert read_audio(path)[1] == int(rate)
+
+
 def test_the_examples_of_keys_in_the_help_are_keys(capsys: pytest.CaptureFixture[str]) -> None:
     """The help spoke of SECTION.KEY, but the keys are those of one section."""
     main(["data", "mix", "--help"])
