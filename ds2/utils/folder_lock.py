@@ -17,11 +17,11 @@ class FolderLock:
         """Takes the lock of a folder, the file `name` in it.
 
         Raises:
-            InputError: another process holds it.
+            InputError: another process holds it, or a symbolic link stands in its place.
             OSError: the file cannot be written.
         """
         path = folder / name
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = _open_file(path)
         self.release = weakref.finalize(self, os.close, descriptor)
         try:
             _lock_descriptor(descriptor)
@@ -43,6 +43,16 @@ class FolderLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def _open_file(path: Path) -> int:
+    """Opens the file of a lock, or makes it; never the target of a link, which would be emptied."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    except OSError as error:
+        if path.is_symlink():
+            raise InputError(f"{path}: a symbolic link, which a lock may not be; remove it") from error
+        raise
 
 
 def _lock_descriptor(descriptor: int) -> None:

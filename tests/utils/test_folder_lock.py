@@ -49,3 +49,23 @@ def test_death_releases_the_lock_though_a_child_lives(tmp_path: Path) -> None:
     with FolderLock(tmp_path):
         pass
     killed.communicate("")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_in_place_of_the_lock_is_refused_and_its_target_left(tmp_path: Path, there: bool) -> None:
+    precious, folder = tmp_path / "precious.txt", tmp_path / "out"
+    if there:
+        precious.write_text("my own text\n")
+    folder.mkdir()
+    (folder / ".lock").symlink_to("../precious.txt")
+    with pytest.raises(InputError, match=rf"{folder}/\.lock: a symbolic link, which a lock may not be; remove it"):
+        FolderLock(folder)
+    assert (precious.read_text() == "my own text\n") if there else not precious.exists()
+
+
+def test_a_lock_that_cannot_be_made_keeps_its_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        FolderLock(tmp_path / "none")
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(IsADirectoryError):
+        FolderLock(tmp_path)
