@@ -22,8 +22,11 @@ NOISE_LEVEL = -26.0  # dB below full scale, of the mean power: the level of spee
 PEAK = 0.99  # of full scale
 
 
-class Mixture(Dataset[Utterance | str]):
-    """Item i is utterance i, augmented and written, or the line that says why it could not be read."""
+class Mixture(Dataset[Utterance | str | InputError]):
+    """Item i is utterance i, augmented and written, or the line that says why it could not be read.
+
+    It is the error where the copy cannot be written: of one that a process raises, its loader makes a traceback.
+    """
 
     def __init__(self, utterances: Sequence[Utterance], folder: Path, augmenter: Augmenter):
         self.utterances = utterances
@@ -33,7 +36,7 @@ class Mixture(Dataset[Utterance | str]):
     def __len__(self) -> int:
         return len(self.utterances)
 
-    def __getitem__(self, index: int) -> Utterance | str:
+    def __getitem__(self, index: int) -> Utterance | str | InputError:
         utterance = self.utterances[index]
         rate = self.augmenter.sample_rate
         try:
@@ -41,7 +44,10 @@ class Mixture(Dataset[Utterance | str]):
         except InputError as error:
             return str(error)
         path = self.folder / f"{index:07}.flac"
-        write_flac(path, samples.numpy(), rate)
+        try:
+            write_flac(path, samples.numpy(), rate)
+        except InputError as error:
+            return error
         return replace(utterance, audio_path=path.absolute(), duration=round(len(samples) / rate, 4), offset=None)
 
 
@@ -79,6 +85,8 @@ def _write_copies(
 
     def written() -> Iterator[Utterance]:
         for item in DataLoader(mixture, batch_size=None, num_workers=jobs if jobs > 1 else 0):
+            if isinstance(item, InputError):
+                raise item
             if isinstance(item, Utterance):
                 yield item
             else:

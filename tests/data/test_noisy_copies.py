@@ -73,6 +73,17 @@ def test_a_folder_takes_the_copies_or_the_noise_of_one_process_at_a_time(
             write_noise([read_audio(hum)[0]], tmp_path / "noisy", 16000, 1 / 60, (1, 1), seed=1)
 
 
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_copy_that_cannot_be_written_ends_the_mixing_in_one_line(
+    tmp_path: Path, spoken_digits: Callable[[int], Path], capfd: pytest.CaptureFixture[str], jobs: str
+) -> None:
+    copy = tmp_path / "m" / "audio" / "0000001.flac"
+    copy.mkdir(parents=True)  # in the way
+    assert main(["data", "mix", str(spoken_digits(4)), "-o", str(tmp_path / "m"), "--jobs", jobs]) == 2
+    told = f"ds2: {copy}: cannot be written (a folder, not a file)"
+    assert capfd.readouterr().err == f"{told}; the previous file, if any, is intact\n"
+
+
 def test_a_full_disk_is_named(hum: Path, small_disk: Path, spoken_digits: Callable[[int], Path]) -> None:
     with pytest.raises(InputError, match=r"noise00000\.flac: cannot be written \(No space left on device\)"):
         write_noise([read_audio(hum)[0]], small_disk, 16000, 1 / 60, (1, 1), seed=1)
