@@ -1,14 +1,19 @@
 """A corpus from one layout to another."""
 
+import json
 import logging
 from pathlib import Path
 
 from ds2.data.corpus_rows import measured
 from ds2.data.layouts import LAYOUTS, guess_layout
+from ds2.data.manifest_lines import SURROGATE
+from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
-from ds2.utils.files import in_utf8
+from ds2.utils.files import in_utf8, make_folder, read_text, write_text
 
 ANY_NAME = ("nemo", "webdataset")  # hold files whose names are not UTF-8: as JSON escapes, or by number
+INSIDE_TABLES = ("parquet",)  # lies the audio, which is written to files
+OWNER = ".target"  # in a folder of such files: the name of the target that they were made for
 
 logger = logging.getLogger(__name__)
 
@@ -34,15 +39,45 @@ def convert(source: Path, target: Path, layout: str, to: str, language: str | No
         why = "this layout can be read, not written" if to in LAYOUTS else "not a known layout"
         written = ", ".join(name for name, each in LAYOUTS.items() if each.write is not None)
         raise InputError(f"{to}: {why}; choose one of {written}")
-    audio_folder = target.with_name(f"{target.name.partition('.')[0]}_audio")
-    utterances, skipped = measured(LAYOUTS[layout].read(source, audio_folder), language)
-    if to not in ANY_NAME:
-        odd = [each.audio_path for each in utterances if not in_utf8(each.audio_path)]
-        skipped += [f"{path}: its name is not UTF-8, which {to} cannot hold; rename it" for path in odd]
-        utterances = [each for each in utterances if in_utf8(each.audio_path)]
+    audio_folder = target.parent / f"{target.name.removesuffix('.jsonl')}_audio"
+    if layout in INSIDE_TABLES:
+        _claim(audio_folder, target.name)
+    found, skipped = measured(LAYOUTS[layout].read(source, audio_folder), language)
+    misfits = [_misfit(each, to) for each in found]
+    skipped += filter(None, misfits)
+    utterances = [each for each, misfit in zip(found, misfits, strict=True) if not misfit]
     if not utterances:
         raise InputError(f"{source}: no utterance can be used ({skipped[0] if skipped else 'it holds none'})")
     write(target, utterances)
     if lost := LAYOUTS[to].lost(utterances):
         logger.warning("%s has no place for these keys, they are left out: %s", to, ", ".join(sorted(lost)))
     return len(utterances), skipped
+
+
+def _claim(folder: Path, target: str) -> None:
+    """Makes the folder that holds the audio of a target, and of no other.
+
+    Raises:
+        InputError: it holds files that are not the target's.
+    """
+    make_folder(folder)
+    owner, name = folder / OWNER, json.dumps(target)
+    if owner.is_file():
+        own = read_text(owner) == name
+    else:
+        own = not any(folder.iterdir())
+        if own:
+            write_text(owner, name)
+    if not own:
+        raise InputError(f"{folder}: holds files that were not made for {target}; move them, or name another output")
+
+
+def _misfit(utterance: Utterance, to: str) -> str:
+    """A line on why a layout cannot hold an utterance; empty where it can."""
+    if to not in ANY_NAME and not in_utf8(utterance.audio_path):
+        return f"{utterance.audio_path}: its name is not UTF-8, which {to} cannot hold; rename it"
+    values = {"text": utterance.text, "speaker": utterance.speaker, "lang": utterance.lang}
+    for key, value in (values if to in ANY_NAME else values | utterance.extra).items():
+        if SURROGATE.search(key + json.dumps(value, ensure_ascii=False)):
+            return f"{utterance.place}: {key} holds half a character, {value!r:.60}; write the corpus again"
+    return ""

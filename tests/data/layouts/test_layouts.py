@@ -583,3 +583,64 @@ def test_a_table_of_common_voice_is_known_by_its_suffix(tmp_path: Path, digits: 
     write_manifest(tmp_path / "in.jsonl", digits)
     with pytest.raises(ParameterError, match=r"output: .*cv: name the table, such as .*cv/all\.tsv"):
         convert(tmp_path / "in.jsonl", tmp_path / "cv", "", "common_voice", None)
+
+
+def table_of(path: Path, utterance: Utterance, name: str = "clip.wav") -> Path:
+    """A table in parquet of one row; returns its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    audio = {"bytes": utterance.audio_path.read_bytes(), "path": name}
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([{"audio": audio, "text": utterance.text}]), path)
+    return path.parent
+
+
+def test_tables_of_one_name_keep_their_own_audio(tmp_path: Path, digits: list[Utterance]) -> None:
+    """train/0000.parquet and test/0000.parquet, each into its own manifest, which may be made again."""
+    targets = {"train": tmp_path / "corpus.train.jsonl", "test": tmp_path / "corpus.test.jsonl"}
+    for digit, (name, target) in zip(digits, targets.items(), strict=False):
+        convert(table_of(tmp_path / name / "0000.parquet", digit), target, "", "nemo", None)
+    for digit, target in zip(digits, targets.values(), strict=False):
+        [utterance] = read_manifest(target)
+        assert utterance.audio_path.parent == target.with_name(f"{target.stem}_audio")
+        assert utterance.audio_path.read_bytes() == digit.audio_path.read_bytes()
+    [again] = converted(table_of(tmp_path / "train" / "0000.parquet", digits[2]), targets["train"])
+    assert again.audio_path.read_bytes() == digits[2].audio_path.read_bytes()
+
+
+@pytest.mark.parametrize("first", ["corpus", "corpus_audio/0000-000000.wav"])
+def test_audio_of_another_target_is_never_overwritten(tmp_path: Path, digits: list[Utterance], first: str) -> None:
+    """That of a directory of Kaldi whose name is the manifest's without its suffix, and files of unknown origin."""
+    if first == "corpus":
+        convert(table_of(tmp_path / "train" / "0000.parquet", digits[0]), tmp_path / first, "", "kaldi", None)
+    else:
+        (tmp_path / first).parent.mkdir()
+        shutil.copy(digits[0].audio_path, tmp_path / first)
+    with pytest.raises(InputError, match=r"corpus_audio: holds files that were not made for corpus\.jsonl"):
+        convert(table_of(tmp_path / "test" / "0000.parquet", digits[1]), tmp_path / "corpus.jsonl", "", "nemo", None)
+    audio = tmp_path / "corpus_audio" / "0000-000000.wav"
+    assert audio.read_bytes() == digits[0].audio_path.read_bytes()
+
+
+def test_the_current_folder_may_be_a_target(
+    tmp_path: Path, digits: list[Utterance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_manifest(tmp_path / "in.jsonl", digits)
+    monkeypatch.chdir(tmp_path)
+    assert convert(Path("in.jsonl"), Path("."), "", "kaldi", None) == (3, [])
+
+
+@pytest.mark.parametrize("to", ["nemo", "kaldi", "common_voice", "lhotse", "parquet", "webdataset"])
+@pytest.mark.parametrize("key", ["text", "speaker", "lang", "id"])
+def test_half_a_character_is_left_out_by_name(tmp_path: Path, digits: list[Utterance], to: str, key: str) -> None:
+    """Other keys of our own manifests may hold bytes of odd file names."""
+    rows = [{"audio_filepath": str(digit.audio_path), "duration": 1.0, "text": "one"} for digit in digits[:2]]
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in (rows[0], {**rows[1], key: "one \ud800"})))
+    kept = key == "id" and to in ("nemo", "webdataset")
+    line = f"{source}:2: {key} holds half a character, 'one \\ud800'; write the corpus again"
+    target = tmp_path / {"nemo": "out.jsonl", "lhotse": "cuts.jsonl"}.get(to, "out.tsv")
+    assert convert(source, target, "", to, None) == ((2, []) if kept else (1, [line]))
+    assert len(converted(target, tmp_path / "back.jsonl", to)) == 1 + kept
+    source.write_text(json.dumps({**rows[1], key: {"\ud800": "one"}} if key == "id" else {**rows[1], key: "\udfff"}))
+    if not kept:
+        with pytest.raises(InputError, match=rf"in\.jsonl: no utterance can be used .*in\.jsonl:1: {key} holds half a"):
+            convert(source, tmp_path / "other.tsv", "", to, None)
