@@ -19,6 +19,7 @@ from ds2.data.layouts import (
     text_files,
     transcripts,
 )
+from ds2.data.layouts.regular_files import regular_files
 from ds2.data.manifest import write_manifest
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError, ParameterError
@@ -68,20 +69,20 @@ def guess_layout(source: Path) -> str:
         return by_suffix[source.suffix]
     if source.suffix in (".csv", ".tsv"):
         return _guess_table(source)
-    if (source / ljspeech.TABLE).exists():
+    if (source / ljspeech.TABLE).is_file():
         return "ljspeech"
-    if (source / "wav.scp").exists():
+    if (source / "wav.scp").is_file():
         return "kaldi"
     if (source / "clips").is_dir():
         return "common_voice"
     for kind in (".parquet", ".tar"):
-        if next(source.glob(f"*{kind}"), None):
+        if next(regular_files(source, f"*{kind}"), None):
             return by_suffix[kind]
-    if next(source.rglob("*.trans.txt"), None):
+    if next(regular_files(source, "**/*.trans.txt"), None):
         return "librispeech"
-    if any(text_files.text_of(path) for path in source.rglob("*") if path.suffix.lower() in SUFFIXES):
+    if any(text_files.text_of(path) for path in regular_files(source, "**/*") if path.suffix.lower() in SUFFIXES):
         return "text_files"
-    if next(source.rglob("*.json"), None):
+    if next(regular_files(source, "**/*.json"), None):
         return "transcripts"
     if not source.exists():
         raise InputError(f"{source}: cannot be read (No such file or directory)")

@@ -23,8 +23,8 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     Raises:
         InputError: a table is missing, or names what another does not have; a command picks a channel.
     """
-    recordings = {key: _audio(value, source, key) for key, value in read_table(source / "wav.scp").items()}
-    texts, speakers = read_table(source / "text"), _optional(source / "utt2spk")
+    recordings = {key: _audio(value, source, key) for key, value in _required(source / "wav.scp").items()}
+    texts, speakers = _required(source / "text"), _optional(source / "utt2spk")
     segments = _optional(source / "segments")
     genders, languages = _optional(source / "spk2gender"), _optional(source / "utt2lang")
     for key, text in texts.items():
@@ -84,8 +84,14 @@ def _write_table(path: Path, values: Mapping[str, str]) -> None:
             file.write(f"{key} {values[key]}\n")
 
 
+def _required(path: Path) -> dict[str, str]:
+    if path.is_fifo():  # which would be waited for without end
+        raise InputError(f"{path}: is a pipe, not a file")
+    return read_table(path)
+
+
 def _optional(path: Path) -> dict[str, str]:
-    return read_table(path) if path.exists() else {}
+    return read_table(path) if path.is_file() else {}
 
 
 def _kaldi_segment(segments: Mapping[str, str], key: str, source: Path) -> tuple[str, float, float]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ds2.data.corpus_rows import Row, read_table
+from ds2.data.layouts.regular_files import regular_files
 from ds2.utils.errors import InputError
 
 MINI_DEV = {"1898", "2136", "6848"}  # readers of train-clean-5, a woman and two men, for recipes that train on the rest
@@ -15,7 +16,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     Raises:
         InputError: there is none.
     """
-    chapters = sorted(source.rglob("*.trans.txt"))
+    chapters = sorted(regular_files(source, "**/*.trans.txt"))
     if not chapters:
         raise InputError(f"{source}: holds no *.trans.txt; name a folder like LibriSpeech/train-clean-100")
     for chapter in chapters:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ds2.data.corpus_rows import Row
 from ds2.data.encode import encoded
+from ds2.data.layouts.regular_files import regular_files
 from ds2.data.parquet_file import iter_rows, opened_table, plain_columns
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
@@ -25,7 +26,7 @@ def read(source: Path, audio_folder: Path) -> Iterator[Row]:
     Raises:
         InputError: a table lacks audio or text.
     """
-    tables = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
+    tables = sorted(regular_files(source, "*.parquet")) if source.is_dir() else [source]
     make_folder(audio_folder)
     for path in tables:
         yield from _table(path, audio_folder)

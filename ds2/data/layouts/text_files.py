@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ds2.audio.files import SUFFIXES
 from ds2.data.corpus_rows import Row
+from ds2.data.layouts.regular_files import regular_files
 from ds2.utils.errors import InputError
 from ds2.utils.files import REPORT, read_text
 
@@ -18,7 +19,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     Raises:
         InputError: there is no recording with a text.
     """
-    recordings = sorted(path for path in source.rglob("*") if path.suffix.lower() in SUFFIXES)
+    recordings = sorted(path for path in regular_files(source, "**/*") if path.suffix.lower() in SUFFIXES)
     if not any(map(text_of, recordings)):
         raise InputError(f"{source}: holds no recording with its text beside it, NAME.wav and NAME.txt or NAME.lab")
     for audio in recordings:
@@ -28,7 +29,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
         except InputError as error:
             yield Row(audio, "", problem=str(error))
     heard = {audio.with_suffix("") for audio in recordings}
-    texts = sorted(path for path in source.rglob("*") if path.suffix in TEXTS and path.name != REPORT)
+    texts = sorted(path for path in regular_files(source, "**/*") if path.suffix in TEXTS and path.name != REPORT)
     for text in texts:
         if text.with_suffix("") not in heard:
             yield Row(text, "", problem=f"{text}: no recording beside it")

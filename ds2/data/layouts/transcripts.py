@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ds2.data.corpus_rows import Row
+from ds2.data.layouts.regular_files import regular_files
 from ds2.utils.errors import InputError
 from ds2.utils.files import numbered_lines, read_text
 
@@ -67,7 +68,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     A recording of one segment is taken whole. Files that are no transcripts are left out by name, and so are those of
     separate channels, which the recording holds at the same time.
     """
-    for path in sorted(source.rglob("*.json")):
+    for path in sorted(regular_files(source, "**/*.json")):
         try:
             transcripts = read_transcripts(path)
         except InputError as error:

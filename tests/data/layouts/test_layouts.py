@@ -644,3 +644,37 @@ def test_half_a_character_is_left_out_by_name(tmp_path: Path, digits: list[Utter
     if not kept:
         with pytest.raises(InputError, match=rf"in\.jsonl: no utterance can be used .*in\.jsonl:1: {key} holds half a"):
             convert(source, tmp_path / "other.tsv", "", to, None)
+
+
+@pytest.mark.parametrize("layout", ["librispeech", "text_files", "transcripts", "kaldi", "parquet", "ljspeech"])
+def test_a_pipe_in_a_folder_is_not_read(tmp_path: Path, digits: list[Utterance], layout: str) -> None:
+    """It would be waited for without end; what else is there is read."""
+    folder, path = tmp_path / "in", digits[0].audio_path
+    copy_audio(digits[0], folder / ("0-0-0000.flac" if layout == "librispeech" else "0.wav"))
+    segment = {"text": "one", "start": 0.0, "end": 0.5}
+    said = {"file": str(path), "text": "one", "duration": digits[0].duration, "segments": [segment], "words": []}
+    files = {
+        "librispeech": {"0-0.trans.txt": "0-0-0000 one", "x.trans.txt": ""},
+        "text_files": {"0.txt": "one", "x.wav": "", "x.lab": "", "y.txt": ""},
+        "transcripts": {"a.json": json.dumps(said), "x.json": "", "part-x.json": ""},
+        "kaldi": {"wav.scp": f"u1 {path}", "text": "u1 one", "utt2spk": "", "segments": "", "metadata.csv": ""},
+        "ljspeech": {"metadata.csv": f"{path}|one", "wav.scp": ""},
+        "parquet": {"x.parquet": "", "x.trans.txt": "", "x.json": ""},
+    }
+    if layout == "parquet":
+        table_of(folder / "0.parquet", digits[0])
+    for name, content in files[layout].items():
+        if content:
+            (folder / name).write_text(content)
+        else:
+            os.mkfifo(folder / name)
+    assert guess_layout(folder) == layout
+    assert convert(folder, tmp_path / "m.jsonl", "", "nemo", None) == (1, [])
+    assert len(read_manifest(tmp_path / "m.jsonl")) == 1
+
+
+def test_a_pipe_in_place_of_a_table_of_kaldi_is_named(tmp_path: Path) -> None:
+    (tmp_path / "wav.scp").write_text("u1 a.wav\n")
+    os.mkfifo(tmp_path / "text")
+    with pytest.raises(InputError, match="text: is a pipe, not a file"):
+        convert(tmp_path, tmp_path / "m.jsonl", "", "nemo", None)
