@@ -16,6 +16,7 @@ from ds2.utils.extras import is_installed, need
 from ds2.utils.model_names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
+    from ds2.data.utterance import RecordingSpan
     from ds2.recognition.align import AlignedRecording
     from ds2.recognition.align_batch import AlignmentJob
     from ds2.recognition.recognizer import Recognizer
@@ -66,16 +67,26 @@ def align_command(
     formats = output_formats(output, formats, DEFAULT_FORMATS.split(","), len(pairs))
     if PICTURE in formats and format == DEFAULT_FORMATS and not is_installed("matplotlib"):
         formats.remove(PICTURE)  # which nobody asked for
-    recognizer = Recognizer.load(model, device)
     tables = [name for name in formats if name != PICTURE]
     recordings = [RecordingSpan(pair.audio) for pair in pairs]
     folder = make_output(output, tables, recordings)
-    for pair, recording in zip(pairs, recordings, strict=True):
-        refuse_overwriting([] if pair.text is None else [pair.text], folder.paths(recording).values())
+    _check_all_inputs(folder, pairs, recordings, PICTURE in formats)
+    recognizer = Recognizer.load(model, device)
+    folder.make()
     draw: Draw = partial(_pictures, recognizer, folder=folder) if PICTURE in formats else lambda aligned: []
     with Progress("aligning", round(total_seconds(recordings)), "s of audio") as progress:
         results = align_all(recognizer, pairs, folder, skip, language, progress.step)
         return _show_alignments(results, folder, draw, len(pairs) > 1)
+
+
+def _check_all_inputs(
+    folder: "OutputFolder", pairs: "list[AlignmentJob]", recordings: "list[RecordingSpan]", pictures: bool
+) -> None:
+    """Refuses to write over any recording or text of the run, whichever of them the output belongs to."""
+    inputs = [path for pair in pairs for path in (pair.audio, pair.text) if path is not None]
+    drawn = folder.folder.glob(f"*.{PICTURE}") if pictures else ()  # how many each gets is not known yet
+    failures = folder.failures if len(pairs) > 1 else None
+    refuse_overwriting(inputs, [*folder.outputs(recordings), *drawn, failures])
 
 
 def _show_alignments(results: "Results", folder: "OutputFolder", draw: "Draw", several: bool) -> int:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,17 @@ WRITTEN = {"output", "listing", "page", "calibration", "picture", "report"}  # p
 
 
 def refuse_overwriting(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> None:
-    """Refuses an output that is an input too: what is left out would be lost.
+    """Refuses an output that is an input too: it would be lost.
 
     Raises:
         InputError: naming the file.
     """
-    read = {path.resolve() for path in inputs}
-    for path in outputs:
-        if path is not None and path.resolve() in read:
+    there = [path for path in outputs if path is not None and os.path.exists(path)]
+    if not there:  # mostly, and the inputs may be many
+        return
+    read = {path.resolve() for path in set(inputs)}
+    for path in there:
+        if path.resolve() in read:
             raise InputError(f"{path}: is an input and would be overwritten; name another output")
 
 

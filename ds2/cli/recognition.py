@@ -30,6 +30,7 @@ from ds2.cli.options import (
     Transcripts,
     Typed,
 )
+from ds2.cli.overwriting import refuse_overwriting
 from ds2.cli.references import comparable_references, warn_of_marks
 from ds2.cli.standard_streams import standard_input
 from ds2.utils.errors import InputError, ParameterError, printable
@@ -69,7 +70,7 @@ def transcribe_command(
     """
     from ds2.recognition.formats import choose_formats
     from ds2.recognition.recognizer import Recognizer
-    from ds2.recognition.recordings import STDIN, find_recordings, make_output, output_formats, transcribe_all, unread
+    from ds2.recognition.recordings import STDIN, find_recordings, output_formats, transcribe_all, unread
 
     logging.getLogger("ds2").setLevel(logging.ERROR if messages.quiet else logging.NOTSET)
     if not files:
@@ -80,10 +81,10 @@ def transcribe_command(
     separate = _separate(transcripts, formats, recordings[0])
     if transcripts.language is not None:
         check_language(transcripts.language, model)
+    folder = _safe_output(output, formats, files, recordings, transcripts.skip_existing)
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
     if transcripts.alternatives is not None:
         recognizer = recognizer.with_alternatives(transcripts.alternatives)
-    folder = None if output is None else make_output(output, formats, recordings)
     if folder is not None:
         recordings = _to_do(folder, recordings, transcripts.skip_existing, messages.quiet)
     with _progress(recordings, messages.quiet, separate) as on_audio:
@@ -136,12 +137,36 @@ def _separate(transcripts: Transcripts, formats: Sequence[str], first: "Recordin
     return separate
 
 
+def _safe_output(
+    output: str | None,
+    formats: Sequence[str],
+    files: Files,
+    recordings: "Sequence[RecordingSpan]",
+    skip_existing: bool,
+) -> "OutputFolder | None":
+    """Where the transcripts go; never over a recording, a manifest, or a text that lies beside its recording."""
+    from ds2.recognition.recordings import make_output
+
+    if output is None:
+        return None
+    folder = make_output(output, formats, recordings)
+    to_do = folder.missing(recordings) if skip_existing else recordings
+    inputs = [*map(Path, files), *(recording.path for recording in recordings)]
+    refuse_overwriting(inputs, [*folder.outputs(to_do), folder.failures])
+    if not skip_existing:
+        folder.check_texts(recordings)
+    return folder
+
+
 def _to_do(
     folder: "OutputFolder", recordings: "list[RecordingSpan]", skip_existing: bool, quiet: bool
 ) -> "list[RecordingSpan]":
-    """The recordings to transcribe; says how many are skipped because they have transcripts, or get new ones."""
+    """The recordings to transcribe; says how many are skipped because they have transcripts, or get new ones.
+
+    Makes the folder.
+    """
+    folder.make()
     if not skip_existing:
-        folder.check_texts(recordings)
         if (count := folder.replaced(recordings)) and not quiet:
             print(f"ds2: {folder.folder}: earlier transcripts that are replaced: {count}", file=sys.stderr)
         return recordings

@@ -131,14 +131,21 @@ class OutputFolder:
     """A folder with NAME.FORMAT for each recording and format, and a list of what failed."""
 
     def __init__(self, folder: Path, formats: Sequence[str], recordings: Sequence[RecordingSpan]):
+        self.folder, self.formats = folder, formats
+        self.targets = _targets(recordings, folder)
+        self.failures: Path | None = folder / REPORT  # the list of them
+
+    def make(self) -> None:
         """Makes the folder.
 
         Raises:
             InputError: it cannot be made or written.
         """
-        make_folder(folder)
-        self.folder, self.formats = folder, formats
-        self.targets = _targets(recordings, folder)
+        make_folder(self.folder)
+
+    def outputs(self, recordings: Sequence[RecordingSpan]) -> Iterator[Path]:
+        """Every file that gets the transcript of one of the recordings."""
+        return (path for recording in recordings for path in self.paths(recording).values())
 
     def missing(self, recordings: Sequence[RecordingSpan]) -> list[RecordingSpan]:
         """The recordings of which an output is missing."""
@@ -174,7 +181,7 @@ class OutputFolder:
 
         Several runs may write into the folder at the same time.
         """
-        make_folder(self.folder)  # it may have been removed where nothing was written
+        self.make()  # it may have been removed where nothing was written
         path, own = self.folder / REPORT, {printable(str(recording.path)) for recording in self.targets}
         folder = os.open(self.folder, os.O_RDONLY)
         try:
@@ -195,7 +202,7 @@ class OutputFile(OutputFolder):
 
     def __init__(self, path: Path, format: str, recordings: Sequence[RecordingSpan]):
         super().__init__(path.parent, [format], recordings)
-        self.path = path
+        self.path, self.failures = path, None
 
     def report(self, failed: Sequence[str]) -> None:
         """Writes no list of failures."""
@@ -209,11 +216,7 @@ class OutputFile(OutputFolder):
 
 
 def make_output(output: str, formats: Sequence[str], recordings: Sequence[RecordingSpan]) -> OutputFolder:
-    """The file or the folder for the transcripts, in formats of `output_formats`; makes the folder.
-
-    Raises:
-        InputError: it cannot be made or written.
-    """
+    """The file or the folder for the transcripts, in formats of `output_formats`; `make` makes the folder."""
     if (format := _format_of_file(output)) is not None:
         return OutputFile(Path(output), format, recordings)
     return OutputFolder(Path(output), formats, recordings)

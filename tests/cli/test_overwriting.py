@@ -57,6 +57,75 @@ def test_the_text_beside_a_recording_is_kept(run: Callable[..., Outcome], tmp_pa
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["talk.opus", "talk.txt"]
 
 
+@pytest.mark.parametrize("suffix", ["json", "srt", "vtt", "TextGrid"])
+def test_a_recording_named_like_a_transcript_is_kept(
+    run: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    audio, link, text = tmp_path / f"talk.{suffix}", Path("found", f"talk.{suffix}"), tmp_path / "text.txt"
+    shutil.copy(RECORDING, audio)
+    link.parent.mkdir()
+    link.symlink_to(audio)
+    text.write_text("my own text\n")
+    for output in (".", "found"):
+        for command in (["transcribe", audio], ["align", audio, text]):
+            outcome = run(*command, "--format", suffix, "--output", output, "--model", "digits")
+            assert_refused(outcome, f"talk.{suffix}: {REFUSED}")
+    assert_refused(run("transcribe", "talk.*", "--output", audio, "--model", "digits"), REFUSED)
+    assert audio.read_bytes() == RECORDING.read_bytes()
+    assert sorted(tmp_path.rglob("*")) == sorted([audio, text, link.parent.absolute(), link.absolute()])
+
+
+def test_a_recording_in_place_of_a_picture_is_kept(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("my own text\n")
+    audio = tmp_path / "talk.png"
+    shutil.copy(RECORDING, audio)
+    assert_refused(run("align", audio, text, "--output", tmp_path, "--model", "digits"), f"talk.png: {REFUSED}")
+    page = tmp_path / "talk_at_30s.png"  # of the recording named here
+    shutil.copy(RECORDING, tmp_path / "talk.opus")
+    page.symlink_to(text)
+    outcome = run("align", tmp_path / "talk.opus", text, "--output", tmp_path, "--model", "digits")
+    assert_refused(outcome, f"talk_at_30s.png: {REFUSED}")
+    assert audio.read_bytes() == RECORDING.read_bytes()
+    assert text.read_text() == "my own text\n"
+
+
+def test_a_manifest_in_place_of_a_transcript_is_kept(
+    run: Callable[..., Outcome], tmp_path: Path, spoken_digits: Callable[[int], Path]
+) -> None:
+    manifest = spoken_digits(1)
+    lines = manifest.read_bytes()
+    (tmp_path / "found").mkdir()
+    (tmp_path / "found" / "0.json").symlink_to(manifest)
+    command = "transcribe", manifest, "--output", tmp_path / "found", "--model", "digits", "--format", "json"
+    assert_refused(run(*command), f"0.json: {REFUSED}")
+    assert manifest.read_bytes() == lines
+    assert run(*command, "--skip-existing", "--quiet")[0] == 0  # nothing is written over
+
+
+def test_the_texts_of_other_recordings_of_a_folder_are_kept(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    """The text of one recording has the name that the output of another one gets."""
+    recordings = [tmp_path / "x" / "a.opus", tmp_path / "y" / "a.opus", tmp_path / "z" / "x_a.opus.opus"]
+    for audio in recordings:
+        audio.parent.mkdir()
+        shutil.copy(RECORDING, audio)
+        audio.with_suffix(".txt").write_text("my own text\n")
+    outcome = run("align", tmp_path, "--output", tmp_path / "z", "--format", "txt", "--model", "digits")
+    assert_refused(outcome, f"x_a.opus.txt: {REFUSED}")
+    assert all(audio.with_suffix(".txt").read_text() == "my own text\n" for audio in recordings)
+    assert len(list(tmp_path.rglob("*.*"))) == 2 * len(recordings)
+
+
+def test_a_text_in_place_of_the_list_of_failures_is_kept(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    for name in ("failed", "good"):
+        shutil.copy(RECORDING, tmp_path / f"{name}.opus")
+        (tmp_path / f"{name}.txt").write_text("my own text\n")
+    outcome = run("align", tmp_path, "--output", tmp_path, "--format", "json", "--model", "digits")
+    assert_refused(outcome, f"failed.txt: {REFUSED}")
+    assert (tmp_path / "failed.txt").read_text() == "my own text\n"
+
+
 def test_earlier_transcripts_are_replaced_aloud(run: Callable[..., Outcome], tmp_path: Path) -> None:
     audio, output = tmp_path / "talk.opus", tmp_path / "found"
     shutil.copy(RECORDING, audio)

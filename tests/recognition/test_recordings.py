@@ -49,6 +49,7 @@ def test_seconds_of_audio_are_counted_without_the_files_that_cannot_be_read(tmp_
 def test_outputs_that_are_there_are_not_missing(tiny_bundle: Path, tmp_path: Path) -> None:
     recordings = [RecordingSpan(write_noise(tmp_path / f"{name}.wav")) for name in "ab"]
     output = OutputFolder(tmp_path / "out", ["txt", "json"], recordings)
+    output.make()
     assert output.missing(recordings) == recordings
     recognizer = Recognizer.load(tiny_bundle, "cpu")
     seconds: list[float] = []
