@@ -25,6 +25,7 @@ from ds2.text import normalize, split_words
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import TrainConfig
 from ds2.train.fingerprint import check_fingerprint, fixed_values
+from ds2.train.finite_weights import load_finite
 from ds2.train.new_letters import NewLetters
 from ds2.train.run_folder import check_name
 from ds2.utils.config import from_dict, override
@@ -58,7 +59,7 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
     """
     check_name(output)
     path = locate(model).absolute()
-    bundle = Bundle.load(path)
+    bundle = load_finite(path)
     from_dict(BeamConfig, bundle.decoder or {}, f"{path}: its decoder")  # the search that the trained model will have
     utterances = _normalized(manifest, " " in bundle.tokens)
     if len(utterances) < 2:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 UPDATES = 10  # between two points of the loss within an epoch
+HISTOGRAM_LIMIT = 1e19  # TensorBoard has no bin for more, and refuses what has no bin
 KINDS = ("weights", "gradients", "activations", "means", "variances")
 
 
@@ -53,7 +54,8 @@ class LossLog:
 def write_histograms(folder: Path, model: AcousticModel, found: Observation) -> None:
     """Adds percentiles, sparsity and norms as scalars and weights as histograms to the log in `folder`.
 
-    The tab of custom scalars has one chart of all percentiles for each layer.
+    The tab of custom scalars has one chart of all percentiles for each layer. Histograms leave out weights that are
+    not finite, as of a training that diverges.
     """
     if (writer := _writer(folder)) is None:
         return
@@ -72,8 +74,9 @@ def write_histograms(folder: Path, model: AcousticModel, found: Observation) -> 
             writer.add_scalar(f"norms/{name}/weights", weights, found.epoch)
             writer.add_scalar(f"norms/{name}/gradients", gradients, found.epoch)
         for name, weight in model.named_parameters():
-            if weight.isfinite().all():
-                writer.add_histogram(name, weight.detach().cpu(), found.epoch)
+            shown = weight.detach()[weight.detach().abs() < HISTOGRAM_LIMIT]
+            if len(shown):
+                writer.add_histogram(name, shown.cpu(), found.epoch)
 
 
 def write_scalars(folder: Path, epoch: Epoch) -> None:

@@ -20,7 +20,6 @@ from pathlib import Path
 import torch
 from torch.autograd.profiler import record_function
 
-from ds2.bundle import Bundle
 from ds2.ctc.loss import required_frames
 from ds2.data.dataset import Batch
 from ds2.model.acoustic import AcousticModel
@@ -35,6 +34,7 @@ from ds2.train.distributed.strategy import Strategy
 from ds2.train.distributed.synchronous import Synchronous
 from ds2.train.distributed.timeline import profiling
 from ds2.train.fingerprint import check_fingerprint, fingerprint
+from ds2.train.finite_weights import load_finite
 from ds2.train.network_activity import observe
 from ds2.train.objective import Objective
 from ds2.train.phone_loss import PhoneLoss
@@ -77,7 +77,7 @@ class Trainer:
         self.config = config
         self.folder = Path(folder)
         self.ranks = ranks or Ranks()
-        start = Bundle.load(config.start_from) if config.start_from is not None else None
+        start = load_finite(config.start_from) if config.start_from is not None else None
         self.data = TrainingData(config, self.ranks, start)
         self.lock = open_folder(self.folder) if self.ranks.first else None
         share_cores(config.data.workers)

@@ -1,6 +1,7 @@
 """ds2 train --fine-tune."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,7 +15,7 @@ from ds2.cli.main import main
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ConvolutionConfig, ModelConfig
 from ds2.recognition.decoding import bundled_pronunciations
-from ds2.train.config import TrainConfig
+from ds2.train.config import DataConfig, TrainConfig
 from ds2.train.fine_tune import MOST_EPOCHS, fine_tuning, save_fine_tuned, with_search_of
 from ds2.train.trainer import Trainer
 from ds2.utils.config import to_dict
@@ -67,6 +68,25 @@ def test_time_delay_layers_are_trained(spoken_digits: Callable[[int], Path], tmp
     after = Bundle.load(output / "fine-tuned.safetensors").weights
     changed = {name for name, old in weights.items() if not torch.equal(old.float(), after[name].float())}
     assert {".".join(name.split(".")[:2]) for name in changed if name.startswith("convolutions.")} == {"convolutions.2"}
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf, 3e38])
+def test_weights_that_are_not_finite_are_refused_by_name(
+    spoken_digits: Callable[[int], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], value: float
+) -> None:
+    """They trained to the end at a loss of NaN, or ended in an error of TensorBoard."""
+    bundle, output = Bundle.load("digits-streaming"), tmp_path / "run"
+    weights = {name: tensor.float() for name, tensor in bundle.weights.items()}
+    weights["output.weight"][1, 2] = value
+    replace(bundle, weights=weights).save(start := tmp_path / "bad.safetensors")
+    manifest = spoken_digits(4)
+    assert main(["train", "--fine-tune", str(start), str(manifest), "--output", str(output), *QUICK]) == 2
+    reason = f"output.weight holds {value:g}, which cannot be computed with; copy or train it again"
+    assert capsys.readouterr().err == f"ds2: {start}: {reason}\n"
+    assert not output.exists()
+    config = TrainConfig(DataConfig((manifest,), manifest), ModelConfig.of(bundle), start_from=start)
+    with pytest.raises(InputError, match=re.escape(f"{start}: {reason}")):
+        Trainer(config, output)
 
 
 def test_letters_of_another_language_make_a_new_alphabet(

@@ -3,11 +3,15 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
+from conftest import TINY
 
+from ds2.model.acoustic import AcousticModel
 from ds2.train.run_state import RunState
-from ds2.train.tensorboard import LossLog, write_scalars
+from ds2.train.tensorboard import KINDS, LossLog, write_histograms, write_scalars
 
 
 def test_the_figures_of_an_epoch_are_scalars_at_its_step(tmp_path: Path) -> None:
@@ -31,6 +35,21 @@ def test_the_loss_within_an_epoch_is_the_mean_of_every_ten_updates(tmp_path: Pat
     assert [(event.step, event.value) for event in events] == [(110, 4.5), (120, 14.5)]
     with LossLog(None, state) as log:
         log.add(state)
+
+
+def test_histograms_leave_out_what_is_not_finite_and_what_has_no_bin(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    model = AcousticModel(TINY, 5)
+    values = torch.tensor([float("nan"), float("inf"), -3e38, 0.25, 0.5])
+    model.output.bias = torch.nn.Parameter(values)
+    with torch.no_grad():
+        model.output.weight.fill_(3e38)
+    nothing: dict[str, object] = {key: {} for key in (*KINDS, "sparsity", "norms")}
+    write_histograms(tmp_path, model, SimpleNamespace(epoch=1, **nothing))  # type: ignore[arg-type]
+    log = accumulator.EventAccumulator(str(tmp_path)).Reload()
+    [event] = log.Histograms("output.bias")
+    assert (event.histogram_value.num, event.histogram_value.min, event.histogram_value.max) == (2, 0.25, 0.5)
+    assert "output.weight" not in log.Tags()["histograms"]
 
 
 FULL = """
