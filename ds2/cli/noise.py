@@ -1,6 +1,7 @@
 """ds2 data mix, noise: noisy copies of data sets."""
 
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -73,16 +74,18 @@ def mix_noise_command(
     """
     from ds2.audio.augment import AugmentConfig
     from ds2.data.manifest import read_manifest
-    from ds2.data.noisy_copies import MIX, write_noisy_copy
+    from ds2.data.noisy_copies import MIX, copy_path, write_noisy_copy
     from ds2.utils.config import from_dict, override, to_dict
     from ds2.utils.progress import Progress
 
-    refuse_overwriting([manifest], [output / "manifest.jsonl"])
     utterances = read_manifest(manifest)
     values = to_dict(MIX) | _augment_values(sound)
     for setting in set_:
         override(values, setting.removeprefix("augment."))  # as in a training's configuration
     config = from_dict(AugmentConfig, values, "data mix")
+    inputs = chain([manifest], config.noise, config.impulse_responses, (each.audio_path for each in utterances))
+    copies = (copy_path(output, index) for index in range(len(utterances)))
+    refuse_overwriting(inputs, chain([output / "manifest.jsonl"], copies))
     with Progress("mixing", len(utterances), "utterances") as progress:
         skipped = write_noisy_copy(utterances, output, config, sample_rate, seed, jobs, progress.step)
     print(output / "manifest.jsonl")
@@ -125,12 +128,14 @@ def noise_command(
     """
     from ds2.audio.flac import check_sample_rate
     from ds2.audio.tensors import read_audio
-    from ds2.data.noisy_copies import write_noise
+    from ds2.data.noisy_copies import noise_paths, write_noise
 
     check_sample_rate(sample_rate)  # before recordings are resampled to it
     if not 0 < hours <= MOST_HOURS:
         raise ParameterError("hours", f"must be above 0 and at most {MOST_HOURS:,}, got {hours}")
-    samples = [read_audio(path, sample_rate)[0] for path in absolute_recordings(files)]
+    recordings = absolute_recordings(files)
+    refuse_overwriting(map(Path, recordings), noise_paths(output, sample_rate, hours))
+    samples = [read_audio(path, sample_rate)[0] for path in recordings]
     if not samples:
         raise InputError("data noise: name at least one recording, or a folder of them")
     count = write_noise(samples, output, sample_rate, hours, layers, seed)

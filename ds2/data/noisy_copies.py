@@ -43,12 +43,17 @@ class Mixture(Dataset[Utterance | str | InputError]):
             samples = self.augmenter(read_utterance(utterance, rate), 0, index)
         except InputError as error:
             return str(error)
-        path = self.folder / f"{index:07}.flac"
+        path = copy_path(self.folder, index)
         try:
             write_flac(path, samples.numpy(), rate)
         except InputError as error:
             return error
         return replace(utterance, audio_path=path.absolute(), duration=round(len(samples) / rate, 4), offset=None)
+
+
+def copy_path(folder: Path, index: int) -> Path:
+    """The file for the copy of utterance `index`."""
+    return folder / "audio" / f"{index:07}.flac"
 
 
 def write_noisy_copy(
@@ -80,7 +85,7 @@ def write_noisy_copy(
 def _write_copies(
     utterances: Sequence[Utterance], folder: Path, augmenter: Augmenter, jobs: int, step: Callable[[], None]
 ) -> list[str]:
-    mixture = Mixture(utterances, folder / "audio", augmenter)
+    mixture = Mixture(utterances, folder, augmenter)
     skipped: list[str] = []
 
     def written() -> Iterator[Utterance]:
@@ -99,10 +104,20 @@ def _write_copies(
     return skipped
 
 
+def noise_paths(folder: Path, sample_rate: int, hours: float) -> list[Path]:
+    """The files for so many hours of noise, a minute each and the last one what is left."""
+    samples, minute = _noise_samples(sample_rate, hours), 60 * sample_rate
+    return [folder / f"noise{number:05}.flac" for number in range(-(-samples // minute))]
+
+
+def _noise_samples(sample_rate: int, hours: float) -> int:
+    return max(1, round(3600 * hours * sample_rate))
+
+
 def write_noise(
     recordings: Sequence[torch.Tensor], folder: Path, sample_rate: int, hours: float, layers: tuple[int, int], seed: int
 ) -> int:
-    """Writes hours of noise, a minute a file and the last one what is left, cut from (N,) `recordings` and summed.
+    """Writes hours of noise into `noise_paths`, cut from (N,) `recordings` and summed.
 
     Returns the number of files.
 
@@ -117,13 +132,13 @@ def write_noise(
             "layers", f"must be two numbers from {limits}, the smaller first, got {layers[0]} {layers[1]}"
         )
     make_folder(folder)
-    minute, wanted = 60 * sample_rate, max(1, round(3600 * hours * sample_rate))
-    files = -(-wanted // minute)
+    minute, wanted = 60 * sample_rate, _noise_samples(sample_rate, hours)
+    paths = noise_paths(folder, sample_rate, hours)
     with FolderLock(folder):
-        for number in range(files):
+        for number, path in enumerate(paths):
             generator = seeded_generator(seed, number)
             noise = layered_noise(recordings, min(minute, wanted - number * minute), layers, 10.0, generator)
             noise = noise * 10 ** (NOISE_LEVEL / 20) / noise.square().mean().sqrt().clamp(min=1e-6)
             noise = noise * min(1.0, PEAK / float(noise.abs().max().clamp(min=1e-6)))
-            write_flac(folder / f"noise{number:05}.flac", noise.numpy(), sample_rate)
-    return files
+            write_flac(path, noise.numpy(), sample_rate)
+    return len(paths)

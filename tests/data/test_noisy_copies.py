@@ -84,6 +84,38 @@ def test_a_copy_that_cannot_be_written_ends_the_mixing_in_one_line(
     assert capfd.readouterr().err == f"{told}; the previous file, if any, is intact\n"
 
 
+def test_noise_is_not_written_over_the_recordings_it_is_made_of(
+    tmp_path: Path, hum: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = tmp_path / "rec" / "noise00001.flac"
+    taken.parent.mkdir()
+    soundfile.write(taken, soundfile.read(hum)[0], 8000)
+    before = taken.read_bytes()
+    command = ["data", "noise", str(taken.parent), "-o", str(taken.parent), "--sample-rate", "8000", "--hours"]
+    assert main([*command, "0.02"]) == 2
+    assert capsys.readouterr().err == f"ds2: {taken}: is an input and would be overwritten; name another output\n"
+    assert list(taken.parent.iterdir()) == [taken]
+    assert main([*command, "0.001"]) == 0  # one file, with another name
+    assert taken.read_bytes() == before
+
+
+def test_copies_are_not_written_over_what_is_copied_or_mixed(
+    tmp_path: Path, hum: Path, spoken_digits: Callable[[int], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, one = tmp_path / "w", str(spoken_digits(1))
+    write_noisy_copy(read_manifest(spoken_digits(2)), folder, replace(MIX, noise=(hum,)), 8000)
+    manifest = (folder / "manifest.jsonl").rename(folder / "first.jsonl")
+    first, second = sorted((folder / "audio").iterdir())
+    before = first.read_bytes(), second.read_bytes()
+    command = ["data", "mix", "-o", str(folder), "--sample-rate", "8000"]
+    named = ["--noise", str(first)], ["--impulse-responses", str(first)], ["--set", f"noise=['{first}']"]
+    for arguments in ([str(manifest)], *([one, *each] for each in named)):
+        assert main([*command, *arguments]) == 2
+        assert capsys.readouterr().err == f"ds2: {first}: is an input and would be overwritten; name another output\n"
+    assert main([*command, one, "--noise", str(second)]) == 0  # which no copy is written over
+    assert (first.read_bytes() != before[0], second.read_bytes()) == (True, before[1])
+
+
 def test_a_full_disk_is_named(hum: Path, small_disk: Path, spoken_digits: Callable[[int], Path]) -> None:
     with pytest.raises(InputError, match=r"noise00000\.flac: cannot be written \(No space left on device\)"):
         write_noise([read_audio(hum)[0]], small_disk, 16000, 1 / 60, (1, 1), seed=1)
