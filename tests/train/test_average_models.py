@@ -44,6 +44,23 @@ def test_models_of_another_kind_are_refused(tmp_path: Path) -> None:
         average([first])
 
 
+def test_a_tensor_that_one_of_the_bundles_lacks_is_refused_in_both_orders(tmp_path: Path) -> None:
+    whole, less = saved(tmp_path / "whole.safetensors", 1.0), tmp_path / "less.safetensors"
+    bundle = Bundle.load(whole)
+    del bundle.weights["count"]
+    bundle.save(less)
+    with pytest.raises(InputError, match=f"^{less}: lacks count, which {whole} has: no average$"):
+        average([less, whole])
+    with pytest.raises(InputError, match=f"^{less}: lacks count, which {whole} has: no average$"):
+        average([whole, less])
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    bundles = [saved(tmp_path / "a.safetensors", 1.0), saved(tmp_path / "b.safetensors", float("nan"))]
+    with pytest.raises(InputError, match=r"b\.safetensors: w holds nan"):
+        average(bundles)
+
+
 def test_a_language_model_stays_with_the_average() -> None:
     bundle = Bundle.load("english")
     averaged = average(["english", "english"])
