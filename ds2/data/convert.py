@@ -80,4 +80,4 @@ def _misfit(utterance: Utterance, to: str) -> str:
     for key, value in (values if to in ANY_NAME else values | utterance.extra).items():
         if SURROGATE.search(key + json.dumps(value, ensure_ascii=False)):
             return f"{utterance.place}: {key} holds half a character, {value!r:.60}; write the corpus again"
-    return ""
+    return LAYOUTS[to].unfit(utterance)

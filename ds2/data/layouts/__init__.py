@@ -33,16 +33,18 @@ class Layout:
         read: (source, folder for audio that lies inside tables) -> rows.
         write: (target, utterances); None: the layout is only read.
         lost: the keys of utterances that `write` leaves out.
+        unfit: a line on why `write` cannot take an utterance; empty: it can.
     """
 
     read: Callable[[Path, Path], Iterable[Row]]
     write: Callable[[Path, Sequence[Utterance]], None] | None = None
     lost: Callable[[Sequence[Utterance]], set[str]] = lambda _: set()
+    unfit: Callable[[Utterance], str] = lambda _: ""
 
 
 LAYOUTS = {
     "nemo": Layout(nemo.read, write_manifest),
-    "kaldi": Layout(kaldi.read, kaldi.write, kaldi.lost_in_kaldi),
+    "kaldi": Layout(kaldi.read, kaldi.write, kaldi.lost_in_kaldi, kaldi.unfit_for_kaldi),
     "librispeech": Layout(librispeech.read),
     "common_voice": Layout(common_voice.read, common_voice.write, common_voice.lost_in_common_voice),
     "lhotse": Layout(lhotse.read, lhotse.write),

@@ -15,6 +15,7 @@ from ds2.utils.files import atomic_write, make_folder, read_text
 
 KEPT = ("age", "gender", "accents", "up_votes", "down_votes")
 COLUMNS = ("client_id", "path", "sentence", *KEPT, "locale")
+MOST_BYTES = 242  # of a recording's name in that of its link: file systems allow 255, of which 13 are the sum's
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
@@ -63,7 +64,8 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
             if utterance.offset is not None:
                 raise InputError(f"{utterance.place}: a span of a recording; Common Voice knows whole files only")
             digest = hashlib.sha256(os.fsencode(utterance.audio_path)).hexdigest()
-            name = "_".join([digest[:12], *utterance.audio_path.name.split()])
+            end = "_".join(utterance.audio_path.name.split()).encode()[-MOST_BYTES:].decode(errors="ignore")
+            name = f"{digest[:12]}_{end}"
             with contextlib.suppress(FileExistsError):
                 (clips / name).symlink_to(utterance.audio_path)
             values = {

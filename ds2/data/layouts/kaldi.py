@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from ds2.utils.files import atomic_write, make_folder
 
 AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|sph|wv1|wv2|aiff?|au)$", re.IGNORECASE)
 ONE_CHANNEL = re.compile(r"\bsph2pipe\s(.*\s)?-c\s|\sremix\s")  # `-c 1` of sox mixes all channels, as we do
+
+UNFIT_PATH = re.compile(
+    r"^\s|[\s|\]]$|:\d+$"
+)  # Kaldi runs what ends in |, and reads parts of files: a.ark:12, a.ark[0:9]
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
@@ -44,15 +49,16 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     keys = [_kaldi_id(utterance, number) for number, utterance in enumerate(utterances)]
     if len(set(keys)) < len(keys):
         raise InputError(f"{target}: two utterances have the same id; remove the field id from the manifest")
+    who = _kaldi_speakers(utterances)
     pairs = sorted(zip(keys, utterances, strict=True), key=lambda pair: pair[0].encode())
     spans = any(utterance.offset is not None for _, utterance in pairs)
     names = {utterance.audio_path: f"rec-{at:07}" for at, (_, utterance) in enumerate(pairs)}
     speakers: dict[str, list[str]] = {}
     for key, utterance in pairs:
-        speakers.setdefault(utterance.speaker or key, []).append(key)
+        speakers.setdefault(who.get(utterance.speaker, key), []).append(key)
     tables = {
         "text": {key: " ".join(utterance.text.split()) for key, utterance in pairs},
-        "utt2spk": {key: utterance.speaker or key for key, utterance in pairs},
+        "utt2spk": {key: who.get(utterance.speaker, key) for key, utterance in pairs},
         "spk2utt": {speaker: " ".join(own) for speaker, own in speakers.items()},
         "utt2dur": {key: f"{utterance.duration:.4f}" for key, utterance in pairs},
         "wav.scp": {names[u.audio_path] if spans else key: str(u.audio_path) for key, u in pairs},
@@ -72,10 +78,35 @@ def lost_in_kaldi(utterances: Sequence[Utterance]) -> set[str]:
     }
 
 
+def unfit_for_kaldi(utterance: Utterance) -> str:
+    """A line on why wav.scp cannot name the recording of an utterance; empty where it can."""
+    path = str(utterance.audio_path)
+    if len(path.splitlines()) == 1 and not UNFIT_PATH.search(path):
+        return ""
+    return f"{utterance.place}: {path!r} is no plain file to Kaldi; rename it"
+
+
+def _kaldi_speakers(utterances: Sequence[Utterance]) -> dict[str | None, str]:
+    """The speakers' names without white space, which ends a name in Kaldi's tables.
+
+    Raises:
+        InputError: two speakers have the same name then.
+    """
+    names: dict[str | None, str] = {each.speaker: _one_word(each.speaker) for each in utterances if each.speaker}
+    both, count = next(iter(Counter(names.values()).most_common(1)), ("", 0))
+    if count > 1:
+        raise InputError(f"two speakers are both {both:.60} without white space; rename one")
+    return names
+
+
 def _kaldi_id(utterance: Utterance, number: int) -> str:
     """The utterance's id, or a new one that begins with its speaker, as Kaldi's sorting requires."""
     name = utterance.extra.get("id") or f"{utterance.speaker or 'utt'}-{number:07}"
-    return re.sub(r"\s", "_", str(name))
+    return _one_word(str(name))
+
+
+def _one_word(name: str) -> str:
+    return re.sub(r"\s", "_", name)
 
 
 def _write_table(path: Path, values: Mapping[str, str]) -> None:

@@ -1,6 +1,7 @@
 """Hugging Face's parquet: one table or many, the encoded audio in the rows."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ TEXT = ("text", "sentence", "transcription", "transcript", "normalized_text")  #
 SPEAKER = ("speaker_id", "speaker", "client_id")
 OWN = ("audio", *TEXT, *SPEAKER, "duration", "offset")  # columns that mean something
 TYPES = {str: "string", int: "int64", float: "float64", bool: "bool"}  # of other columns
+SUFFIX = re.compile(r"\.[0-9A-Za-z]{1,8}")  # of the file that a row names, and of the one that is written
 ROWS = 100  # that are written at a time
 
 
@@ -119,7 +121,8 @@ def _extracted(audio: Any, target: Path, place: str) -> Path:
         if not name:
             raise InputError(f"{place}: holds neither audio nor its path")
         return Path(name)
-    target = target.with_name(target.name + (Path(name).suffix or ".wav"))
+    suffix = Path(name).suffix
+    target = target.with_name(target.name + (suffix if SUFFIX.fullmatch(suffix) else ".wav"))
     with atomic_write(target) as partial:  # always: what is there may be of an earlier state of the table
         partial.write_bytes(data)
     return target

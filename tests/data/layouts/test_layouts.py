@@ -678,3 +678,46 @@ def test_a_pipe_in_place_of_a_table_of_kaldi_is_named(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "text")
     with pytest.raises(InputError, match="text: is a pipe, not a file"):
         convert(tmp_path, tmp_path / "m.jsonl", "", "nemo", None)
+
+
+def test_speakers_with_white_space_add_no_line_to_tables_of_kaldi(tmp_path: Path, digits: list[Utterance]) -> None:
+    """It becomes _ as in ids, which begin with the speaker; two speakers never become one."""
+    utterances = [replace(digits[0], speaker="A\nutt-9 mallory"), replace(digits[1], speaker="B\u2028 C")]
+    write_manifest(tmp_path / "in.jsonl", utterances)
+    convert(tmp_path / "in.jsonl", tmp_path / "k", "", "kaldi", None)
+    assert (tmp_path / "k" / "utt2spk").read_text().split("\n") == [
+        "A_utt-9_mallory-0000000 A_utt-9_mallory",
+        "B__C-0000001 B__C",
+        "",
+    ]
+    assert (tmp_path / "k" / "spk2utt").read_text().count("\n") == 2
+    write_manifest(tmp_path / "in.jsonl", [*utterances, replace(digits[2], speaker="B__C")])
+    with pytest.raises(InputError, match="two speakers are both B__C without white space; rename one"):
+        convert(tmp_path / "in.jsonl", tmp_path / "k", "", "kaldi", None)
+
+
+@pytest.mark.parametrize("name", ["a.wav; touch pwned |", "a.wav\nu9 b.wav", "a\u2028.wav", "a.wav ", "a.wav:12", "a]"])
+def test_a_name_that_kaldi_would_read_otherwise_is_left_out(tmp_path: Path, digits: list[Utterance], name: str) -> None:
+    """As a command, as two lines, as part of a file."""
+    shutil.copy(digits[0].audio_path, tmp_path / name)
+    write_manifest(tmp_path / "in.jsonl", [replace(digits[0], audio_path=tmp_path / name), digits[1]])
+    count, [line] = convert(tmp_path / "in.jsonl", tmp_path / "k", "", "kaldi", None)
+    assert line == f"{tmp_path / 'in.jsonl'}:1: {str(tmp_path / name)!r} is no plain file to Kaldi; rename it"
+    assert (count, (tmp_path / "k" / "wav.scp").read_text().count("\n")) == (1, 1)
+    assert len(converted(tmp_path / "k", tmp_path / "back.jsonl")) == 1
+
+
+def test_long_names_have_shorter_links_in_common_voice(tmp_path: Path, digits: list[Utterance]) -> None:
+    """A name may have 255 bytes; that of a link has a sum, too."""
+    long = tmp_path / f"{'ä' * 125}.wav"
+    shutil.copy(digits[0].audio_path, long)
+    write_manifest(tmp_path / "in.jsonl", [replace(digits[0], audio_path=long), digits[1]])
+    assert convert(tmp_path / "in.jsonl", tmp_path / "cv" / "all.tsv", "", "common_voice", None) == (2, [])
+    assert len(converted(tmp_path / "cv" / "all.tsv", tmp_path / "back.jsonl")) == 2
+
+
+@pytest.mark.parametrize("suffix", [".\n\x1b[31m", f".{'x' * 300}", ".wäv", ".FLAC"])
+def test_suffixes_of_audio_in_tables_are_plain(tmp_path: Path, digits: list[Utterance], suffix: str) -> None:
+    table_of(tmp_path / "in" / "0.parquet", digits[0], f"x{suffix}")
+    [utterance] = converted(tmp_path / "in", tmp_path / "m.jsonl")
+    assert utterance.audio_path.name == f"0-000000{'.FLAC' if suffix == '.FLAC' else '.wav'}"
