@@ -23,6 +23,7 @@ from ds2.cli.options import (
     Output,
     Skip,
 )
+from ds2.cli.overwriting import refuse_overwriting
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 from ds2.utils.model_names import DEFAULT_MODEL
@@ -86,10 +87,13 @@ def filter_command(
         output: Folder for kept.jsonl, rejected.jsonl, filter.json and filter.png.
         filter: Which transcripts to keep.
     """
+    from ds2.curation.filter import OUTPUTS
     from ds2.curation.make import filter_manifest
     from ds2.recognition.recognizer import Recognizer
 
     config = _filter_config(filter)
+    inputs = [path for path in (manifest, filter.checked) if path is not None]
+    refuse_overwriting(inputs, [output / name for name in OUTPUTS])
     need("matplotlib")
     report, failed = filter_manifest(Recognizer.load(model, device), manifest, output, filter.checked, config)
     print(report.summary)

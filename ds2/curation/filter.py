@@ -20,6 +20,7 @@ from ds2.text import normalize, split_words
 from ds2.utils.errors import InputError
 from ds2.utils.files import numbered_lines
 
+OUTPUTS = ("kept.jsonl", "rejected.jsonl", "filter.json", "filter.png")  # of a filtered manifest
 FEWEST_CHECKED = 20  # segments needed to learn from
 CHECKED, HYPOTHESES, ALIGNMENT = "checked segments", "the model's own transcripts", "the alignment"  # what judges
 WEAK = 0.1  # of the words of the median segment differ from the model's transcript: it is too weak to judge texts

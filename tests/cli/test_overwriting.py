@@ -126,6 +126,22 @@ def test_a_text_in_place_of_the_list_of_failures_is_kept(run: Callable[..., Outc
     assert (tmp_path / "failed.txt").read_text() == "my own text\n"
 
 
+@pytest.mark.parametrize("name", ["kept.jsonl", "rejected.jsonl", "filter.json", "filter.png"])
+def test_filter_keeps_the_manifest_and_the_checked_texts(
+    run: Callable[..., Outcome], tmp_path: Path, spoken_digits: Callable[[int], Path], name: str
+) -> None:
+    manifest = spoken_digits(20)
+    taken = manifest.rename(manifest.with_name(name))
+    lines = taken.read_bytes()
+    arguments = "--output", taken.parent, "--model", "digits"
+    assert_refused(run("filter", taken, *arguments, "--keep", "0.5"), f"{name}: {REFUSED}")
+    other = tmp_path / "other.jsonl"
+    other.write_text(taken.read_text())
+    assert_refused(run("filter", other, *arguments, "--checked", taken), f"{name}: {REFUSED}")
+    assert taken.read_bytes() == lines
+    assert len(list(taken.parent.iterdir())) == 21
+
+
 def test_earlier_transcripts_are_replaced_aloud(run: Callable[..., Outcome], tmp_path: Path) -> None:
     audio, output = tmp_path / "talk.opus", tmp_path / "found"
     shutil.copy(RECORDING, audio)
