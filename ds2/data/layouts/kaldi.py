@@ -14,10 +14,7 @@ from ds2.utils.files import atomic_write, make_folder
 
 AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|sph|wv1|wv2|aiff?|au)$", re.IGNORECASE)
 ONE_CHANNEL = re.compile(r"\bsph2pipe\s(.*\s)?-c\s|\sremix\s")  # `-c 1` of sox mixes all channels, as we do
-
-UNFIT_PATH = re.compile(
-    r"^\s|[\s|\]]$|:\d+$"
-)  # Kaldi runs what ends in |, and reads parts of files: a.ark:12, a.ark[0:9]
+UNFIT_PATH = re.compile(r"^\s|[\s|\]]$|:\d+$")  # Kaldi runs what ends in |; a.ark:12 and a.ark[0:9] are parts of files
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
@@ -95,7 +92,8 @@ def _kaldi_speakers(utterances: Sequence[Utterance]) -> dict[str | None, str]:
     names: dict[str | None, str] = {each.speaker: _one_word(each.speaker) for each in utterances if each.speaker}
     both, count = next(iter(Counter(names.values()).most_common(1)), ("", 0))
     if count > 1:
-        raise InputError(f"two speakers are both {both:.60} without white space; rename one")
+        place = next(each.place for each in utterances if names.get(each.speaker) == both)
+        raise InputError(f"{place}: two speakers are both {both:.60} without white space; rename one")
     return names
 
 

@@ -692,7 +692,7 @@ def test_speakers_with_white_space_add_no_line_to_tables_of_kaldi(tmp_path: Path
     ]
     assert (tmp_path / "k" / "spk2utt").read_text().count("\n") == 2
     write_manifest(tmp_path / "in.jsonl", [*utterances, replace(digits[2], speaker="B__C")])
-    with pytest.raises(InputError, match="two speakers are both B__C without white space; rename one"):
+    with pytest.raises(InputError, match=r"in\.jsonl:2: two speakers are both B__C without white space; rename one"):
         convert(tmp_path / "in.jsonl", tmp_path / "k", "", "kaldi", None)
 
 
