@@ -7,7 +7,7 @@ from typing import Annotated
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.noise import absolute_recordings
 from ds2.cli.options import NO_DEFAULT, Device, Normalize, OptionalOutput, Paths
-from ds2.cli.overwriting import check_bundle_name, refuse_named
+from ds2.cli.overwriting import check_bundle_output
 from ds2.cli.references import comparable_references, shown_area, warn_of_few
 from ds2.utils.errors import InputError
 
@@ -42,8 +42,7 @@ def calibrate_command(
 
     if not manifests:
         raise InputError("calibrate: name at least one manifest")
-    refuse_named(model, output)
-    check_bundle_name(output)
+    check_bundle_output(output, model)
     check_writable(output or model)
     data_sets, bundle = list(map(read_manifest, manifests)), Bundle.load(model)
     recognizer = Recognizer.from_bundle(calibrated(bundle, NEUTRAL), str(model), device)

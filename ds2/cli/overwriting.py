@@ -65,7 +65,9 @@ def check_bundle_name(output: Path | None) -> None:
         raise ParameterError("output", f"{output}: the name of a bundle ends in .safetensors")
 
 
-def refuse_named(model: Path, output: Path | None) -> None:
-    """Refuses a model by name where its own file would be written: only its path asks for that."""
+def check_bundle_output(output: Path | None, model: Path) -> None:
+    """Refuses a model by name where its own file would be written, for which only its path asks; see also
+    `check_bundle_name`."""
+    check_bundle_name(output)
     if output is None and not model.exists() and str(model) in named_models():
         raise ParameterError("output", f"{model} is a model of the package or was pulled; name the file to write")

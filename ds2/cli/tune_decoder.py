@@ -8,7 +8,7 @@ from tyro.conf import Positional
 
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.options import DEFAULT_TUNED_MODEL, Device, Maybe, Normalize, OptionalOutput, TunedModel
-from ds2.cli.overwriting import check_bundle_name, refuse_named
+from ds2.cli.overwriting import check_bundle_output
 from ds2.cli.references import comparable_references, warn_of_few
 from ds2.utils.extras import need
 
@@ -103,8 +103,7 @@ def _candidate(bundle: "Bundle", lm: Path | None, lexicon: Path | None) -> "Bund
 def _check_tuning_outputs(output: Path | None, model: Path, picture: Path | None) -> None:
     from ds2.utils.files import check_writable
 
-    refuse_named(model, output)
-    check_bundle_name(output)
+    check_bundle_output(output, model)
     if picture is not None:
         need("matplotlib")
     check_writable(output or model, picture)

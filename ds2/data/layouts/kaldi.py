@@ -14,7 +14,8 @@ from ds2.utils.files import atomic_write, make_folder
 
 AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|sph|wv1|wv2|aiff?|au)$", re.IGNORECASE)
 ONE_CHANNEL = re.compile(r"\bsph2pipe\s(.*\s)?-c\s|\sremix\s")  # `-c 1` of sox mixes all channels, as we do
-UNFIT_PATH = re.compile(r"^\s|[\s|\]]$|:\d+$")  # Kaldi runs what ends in |; a.ark:12 and a.ark[0:9] are parts of files
+# Kaldi runs what ends in |, and reads parts of files: a.ark:12, a.ark[0:9].
+UNFIT_PATH = re.compile(r"^\s|[\s|\]]$|:\d+$")
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
