@@ -80,7 +80,7 @@ def make_corpus(folder: Path, output: Path, config: CurationConfig) -> CuratedCo
         corpus = _filtered(records, segments, checked, config.filter)
         _write_judged(output, corpus.segments, corpus.report)
         to_check = _sample_to_check(corpus.segments)
-        write_manifest(output / "to_check.jsonl", to_check)
+        _write_sample(output / "to_check.jsonl", to_check, config.checked)
         write_lines(output / "failed.txt", corpus.failed)
         write_curation_report(output, corpus, to_check)
     return corpus
@@ -171,6 +171,12 @@ def _filtered(
             utterance.extra.update(odds=0.0, kept=True)
         return CuratedCorpus(records, segments, None, f"not filtered: {error}")
     return CuratedCorpus(records, judged, report)
+
+
+def _write_sample(path: Path, to_check: Sequence[Utterance], checked: Path | None) -> None:
+    """Writes the segments to check, unless somebody has corrected the texts of an earlier sample in its own file."""
+    if checked is None or checked.resolve() != path.resolve():
+        write_manifest(path, to_check)
 
 
 def _sample_to_check(segments: Sequence[Utterance]) -> list[Utterance]:

@@ -200,15 +200,17 @@ def test_checked_segments_find_the_faulty_transcripts(tmp_path: Path) -> None:
         (tmp_path / "raw" / f"{number}.txt").write_text("\n".join(lines))
     config = CurationConfig(model="digits", segment=SegmentConfig(mean=4.0))
     make_corpus(tmp_path / "raw", tmp_path / "corpus", config)
-    checked = tmp_path / "checked.jsonl"
-    rows = [json.loads(line) for line in (tmp_path / "corpus" / "to_check.jsonl").read_text().splitlines()]
+    checked = tmp_path / "corpus" / "to_check.jsonl"  # corrected in place
+    rows = [json.loads(line) for line in checked.read_text().splitlines()]
 
     def said(row: dict) -> str:
         return " ".join(truth[row["id"].split("/")[0]].said(row["start"], row["start"] + row["duration"]))
 
-    checked.write_text("".join(json.dumps({"id": row["id"], "text": said(row)}) + "\n" for row in rows[::2]))
+    corrected = "".join(json.dumps({"id": row["id"], "text": said(row)}) + "\n" for row in rows[::2])
+    checked.write_text(corrected)
     config = replace(config, checked=checked, filter=FilterConfig(wer=0.03))
     corpus = make_corpus(tmp_path / "raw", tmp_path / "corpus", config)
+    assert checked.read_text() == corrected
     assert corpus.report is not None
     assert corpus.report.judged_by == "checked segments"
     assert corpus.report.wer_before > 0.08
