@@ -16,7 +16,6 @@ BLANK_TOKEN = "<blank>"
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
-ACCENTS = "(?<=[a-z])[\u0300-\u036f]+"  # upon a Latin letter
 ZERO_WIDTH_SPACE = "\u200b"
 MOST_MARKS = 30  # upon a letter; no language has more than a few
 
@@ -111,8 +110,8 @@ def normalize(text: str, language: str = "") -> str:
     Idempotent: a normalised text is its own normal form.
 
     Args:
-        language: "en" also writes numbers and signs such as $ as words and é as e, "zh" numbers as characters, and
-            leaves no spaces between ideographs; any other leaves numbers as they are.
+        language: "en" also writes numbers and signs such as $ as words, "zh" numbers as characters, and leaves
+            no spaces between ideographs; any other leaves numbers as they are.
     """
     text = _visible(text).translate(APOSTROPHES)  # before any NFKC, which makes a space and an accent of ´
     if language == "en":
@@ -122,8 +121,6 @@ def normalize(text: str, language: str = "") -> str:
     text = unicodedata.normalize("NFKC", text).translate(APOSTROPHES).lower()  # and after it: ŉ becomes ʼn
     text = unicodedata.normalize("NFKC", text)  # lower case can compose: ẖ is one character, H̱ two
     text = _visible(text)  # again: lower case makes a letter and a mark of İ
-    if language == "en" and not text.isascii():
-        text = unicodedata.normalize("NFC", re.sub(ACCENTS, "", unicodedata.normalize("NFD", text)))
     kept = [character if _belongs_to_word(character) else " " for character in text]
     words = "".join(kept).split()
     text = " ".join(word for word in (word.strip("'") for word in words) if word)

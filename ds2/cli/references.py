@@ -31,8 +31,10 @@ def comparable_references(
     if capitals := sum(map(ne, written, utterances)):
         print(f"ds2: the model has no capitals: {capitals} references are compared in lower case", file=sys.stderr)
     if line := beyond_alphabet(tokenizer, utterances):
-        hint = f"; --normalize {'zh' if tokenizer.ideographs else 'en'} brings them to the normal form"
-        print(f"ds2: {line}{'' if normalize else hint}", file=sys.stderr)
+        language = "zh" if tokenizer.ideographs else "en"
+        helps = normalize is None and beyond_alphabet(tokenizer, normalized(utterances, language)) != line
+        hint = f"; --normalize {language} brings them to the normal form" if helps else ""
+        print(f"ds2: {line}{hint}", file=sys.stderr)
     return utterances
 
 

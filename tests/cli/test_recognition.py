@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from helpers.commands import Outcome, assert_refused
 
+from ds2.cli.references import comparable_references
+from ds2.data.utterance import Utterance
 from ds2.recognition.evaluate import comparable_case
 from ds2.text import Tokenizer
 
@@ -139,3 +141,20 @@ def test_eval_against_others(run: Callable[..., Outcome], spoken_digits: Callabl
     (tmp_path / "theirs.txt").write_text("0.wav\tzero\n")
     refused = run("eval", manifest, "--model", "digits", "--against", tmp_path / "theirs.txt")
     assert_refused(refused, "theirs.txt", "no transcript of", "3 of 4")
+
+
+@pytest.mark.parametrize(
+    ("alphabet", "text", "hint"),
+    [
+        (" abcdefinv", "5 cafés", "--normalize en"),
+        (" abcdefinv", "naïve", ""),  # the normal form keeps it
+        ("设定二十九度", "设定29度。", "--normalize zh"),
+    ],
+)
+def test_a_hint_names_the_language_where_its_normal_form_helps(
+    capsys: pytest.CaptureFixture[str], alphabet: str, text: str, hint: str
+) -> None:
+    comparable_references(Tokenizer(["<blank>", *alphabet]), [Utterance(Path("a.wav"), 1.0, text)], None)
+    told = capsys.readouterr().err
+    assert "beyond the model's alphabet" in told
+    assert told.rstrip().endswith(f"; {hint} brings them to the normal form") == bool(hint)

@@ -88,7 +88,7 @@ def test_references_beyond_the_alphabet_are_told(
     rows[0]["text"] += " Ein\u00e9"
     dev.write_text("\n".join(map(json.dumps, rows)))
     arguments = [str(dev), "--model", "digits"]
-    assert main(["tune-decoder", *arguments, "--lm", str(lm), "--output", str(tmp_path / "b")]) == 0
+    assert main(["tune-decoder", *arguments, "--lm", str(lm), "--output", str(tmp_path / "b.safetensors")]) == 0
     assert main(["eval", *arguments]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert len([line for line in lines if "references hold characters" in line and "'\u00e9'" in line]) == 2
@@ -234,7 +234,8 @@ def test_prose_is_compared_in_the_form_of_the_model(
 ) -> None:
     rows = [json.loads(line) for line in dev.read_text().splitlines()]
     dev.write_text("".join(json.dumps(row | {"text": row["text"].title()}) + "\n" for row in rows))
-    command = ["tune-decoder", str(dev), "--model", "digits", "--lm", str(lm), "--output", str(tmp_path / "b")]
+    bundle = tmp_path / "b.safetensors"
+    command = ["tune-decoder", str(dev), "--model", "digits", "--lm", str(lm), "--output", str(bundle)]
     assert main(command) == 0
     printed, warned = capsys.readouterr()
     assert float(re.findall(r"WER ([\d.]+)% before", printed)[0]) < 50
