@@ -33,7 +33,7 @@ class Asked:
     format: str
     granularities: frozenset[str]
     stream: bool
-    language: str
+    language: str  # empty: the model's
     model: str
     hot: tuple[str, ...]
 
@@ -55,7 +55,7 @@ def parse_form(form: FormData) -> Asked:
     if granularities - GRANULARITIES:
         raise Refused(400, "request", "timestamp_granularities: word or segment", field="timestamp_granularities")
     stream = str(form.get("stream", "false")).lower() in ("true", "1")
-    return Asked(file, format, granularities, stream, str(form.get("language", "en"))[:20],
+    return Asked(file, format, granularities, stream, str(form.get("language", ""))[:20],
                  str(form.get("model", "")), _hot(form))  # fmt: skip
 
 

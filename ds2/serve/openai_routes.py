@@ -5,6 +5,7 @@ import contextlib
 import errno
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from python_multipart.multipart import parse_options_header
@@ -25,7 +26,7 @@ from ds2.serve.stream_handle import Handle
 from ds2.serve.upload_decoding import DECODER_BYTES, Decoders, DecodersFailed, Order
 from ds2.serve.upload_sound import upload_name
 from ds2.utils.errors import InputError, ParameterError, TooLong
-from ds2.utils.model_names import check_language
+from ds2.utils.model_names import check_language, packaged_language
 
 AHEAD_SECONDS = 10.0  # of sound that may wait for the model
 MIB = 1 << 20
@@ -90,6 +91,7 @@ class Transcriptions:
             raise Refused(404, "request", str(error), field="model") from error
         try:
             check_language(asked.language, self.models.paths[name])
+            asked = replace(asked, language=asked.language or packaged_language(self.models.paths[name])[0] or "en")
         except ParameterError as error:
             raise Refused(400, "request", str(error), field="language") from error
         # The file is decoded in a process, some seconds ahead of the model, which hears it as a live stream.

@@ -297,3 +297,8 @@ def test_long_prompts_and_hot_words_take_no_time_of_others() -> None:
     )
     with pytest.raises(Refused, match="too many for 100 words"):
         parse_form(FormData([file, *[("hot[]", "a," * 500_000)] * 3]))
+
+
+def test_no_language_is_the_models() -> None:
+    """A server of mandarin takes uploads that name none: English was asked for in their place."""
+    assert parse_form(FormData([("file", UploadFile(io.BytesIO()))])).language == ""
