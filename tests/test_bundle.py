@@ -200,8 +200,14 @@ def test_a_model_of_the_package_knows_its_language_alone() -> None:
     check_language("fr", "mine.safetensors")
 
 
-def test_the_folder_of_a_training_is_named_with_its_model(tiny_bundle: Path, tmp_path: Path) -> None:
+def test_the_folder_of_a_training_is_named_with_its_model(
+    tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "best.safetensors").write_bytes(tiny_bundle.read_bytes())
+    (tmp_path / "english").mkdir()
+    (tmp_path / "english" / "best.safetensors").write_bytes(tiny_bundle.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert locate("english").parent.name == "models"  # such a folder hides no model
     with pytest.raises(InputError, match=r"the folder of a training; name .*run/best\.safetensors"):
         locate(tmp_path / "run")

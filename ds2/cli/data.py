@@ -50,7 +50,7 @@ def validate_command(
         raise InputError("data validate: name at least one manifest")
     if not frame_seconds > 0:
         raise ParameterError("frame_seconds", f"must be above 0, got {frame_seconds}")
-    if clean is not None and clean.suffix:
+    if clean is not None and clean.suffix in (".jsonl", ".arrow"):
         raise ParameterError("clean", f"{clean}: name a folder; it gets a manifest for each of yours, by its name")
     if clean is not None and len({path.name for path in manifests}) < len(manifests):
         raise ParameterError("clean", "two manifests have the same name, one would overwrite the other; rename it")

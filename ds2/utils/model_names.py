@@ -7,6 +7,11 @@ from pathlib import Path
 from ds2.utils.errors import InputError, ParameterError
 
 DEFAULT_MODEL = "english"  # a bundle of the package
+FOLDERS = {  # a file in one: whose it is
+    "model.onnx": "an exported model",
+    "fine-tuned.safetensors": "a training",
+    "best.safetensors": "a training",
+}
 LANGUAGES = {"mandarin": ("zh", "Mandarin")}  # of the models of the package that know another one than English
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -18,11 +23,10 @@ def locate(path: str | Path) -> Path:
         InputError: neither a file nor the name of a bundle; the folder of an exported model, or of a training.
     """
     path = Path(path)
-    if (path / "model.onnx").is_file() and str(path) not in named_models():
-        raise InputError(f"{path}: is the folder of an exported model; name {path / 'model.onnx'}")
-    found = (path / name for name in ("fine-tuned.safetensors", "best.safetensors"))
-    if (trained := next(filter(Path.is_file, found), None)) is not None:
-        raise InputError(f"{path}: is the folder of a training; name {trained}")
+    if path.is_dir() and str(path) not in named_models():
+        for name, kind in FOLDERS.items():
+            if (path / name).is_file():
+                raise InputError(f"{path}: is the folder of {kind}; name {path / name}")
     if path.is_file() or len(path.parts) != 1:
         return path
     named = named_models()
