@@ -8,8 +8,8 @@ It is discriminative training of whole sequences: where speech is scarce it make
 A state of all paths knows the label before the last one, so an output's weight may depend on it: `biphones`.
 
 The forward and backward recursions over all paths are in probabilities scaled to the sum 1 at every frame. A state is
-the last two labels and whether its frame is a blank. On the CPU utterances go one by one through crf_kernels.py,
-elsewhere a minibatch by matrix products.
+the last two labels and whether its frame is a blank. On the CPU utterances go one by one through crf_kernels.py, on a GPU
+GPU through csrc/crf.cu; where neither will do, a minibatch by matrix products.
 """
 
 import numpy as np
@@ -19,6 +19,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from ds2.ctc import crf_kernels
 from ds2.ctc.cpu import share_work
+from ds2.ctc.crf_cuda import crf_kernels_for, run_all_paths
 from ds2.ctc.crf_kernels import TINY
 from ds2.ctc.label_paths import log_weight_of_labels
 from ds2.ctc.loss import ctc_loss
@@ -68,10 +69,12 @@ def log_partition(log_probs: Tensor, lengths: Tensor, trigram: Trigram) -> Tenso
 class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: FunctionCtx, log_probs: Tensor, lengths: Tensor, trigram: Trigram) -> Tensor:
-        ctx.done = None  # type: ignore[attr-defined]
-        if log_probs.device.type == "cpu":
-            differentiable = ctx.needs_input_grad[0]  # type: ignore[attr-defined]
-            totals, ctx.done = _log_partition_on_cpu(log_probs.detach(), lengths, trigram, differentiable)  # type: ignore[attr-defined]
+        scores, wanted, ctx.done = log_probs.detach(), ctx.needs_input_grad[0], None  # type: ignore[attr-defined]
+        if not log_probs.is_cuda:
+            totals, ctx.done = _log_partition_on_cpu(scores, lengths, trigram, wanted)  # type: ignore[attr-defined]
+            return totals
+        if (library := crf_kernels_for(scores)) is not None:
+            totals, ctx.done = run_all_paths(library, scores, lengths, trigram, wanted)  # type: ignore[attr-defined]
             return totals
         order = lengths.argsort(descending=True, stable=True).to(log_probs.device)
         paths = _Paths(log_probs[order].exp(), lengths.sort(descending=True).values.cpu(), trigram)

@@ -53,12 +53,12 @@ class Trigram:
 
     def log_probabilities(self, targets: Tensor, lengths: Tensor) -> Tensor:
         """(B, L) padded labels, (B,) -> (B,) nats: log p of each sequence, its end included."""
-        targets, lengths = targets.cpu(), lengths.cpu()
-        inside = torch.arange(targets.shape[1] + 1) < lengths.unsqueeze(1)
+        places = torch.arange(targets.shape[1] + 1, device=targets.device)
+        inside = places < lengths.unsqueeze(1)
         labels = torch.nn.functional.pad(targets, (0, 1)).where(inside, END)
         before = torch.nn.functional.pad(labels, (2, 0))
-        scores = self.table.cpu()[before[:, :-2], before[:, 1:-1], labels].log()
-        return scores.where(torch.arange(scores.shape[1]) <= lengths.unsqueeze(1), 0.0).sum(1)
+        scores = self.table.to(targets.device)[before[:, :-2], before[:, 1:-1], labels].log()
+        return scores.where(places <= lengths.unsqueeze(1), 0.0).sum(1)
 
 
 def _reached(follows: np.ndarray) -> np.ndarray:
