@@ -8,7 +8,7 @@ It is discriminative training of whole sequences: where speech is scarce it make
 A state of all paths knows the label before the last one, so an output's weight may depend on it: `biphones`.
 
 The forward and backward recursions over all paths are in probabilities scaled to the sum 1 at every frame. A state is
-the last two labels and whether its frame is a blank. On the CPU utterances go one by one through crf_kernels.py, on a GPU
+the last two labels and whether its frame is a blank. On the CPU utterances go one by one through crf_kernels.py, on a
 GPU through csrc/crf.cu; where neither will do, a minibatch by matrix products.
 """
 

@@ -1,5 +1,7 @@
 """Front end: samples -> log-spectrogram features (Deep Speech 2, section 3: power-normalised audio, 20 ms / 10 ms)."""
 
+import functools
+
 import torch
 from torch import Tensor, nn
 
@@ -12,6 +14,14 @@ CACHED = 1 << 19  # values: larger batches are processed one utterance at a time
 def valid_mask(lengths: Tensor, size: int) -> Tensor:
     """(B,) lengths -> (B, size) boolean, True where a position belongs to the utterance."""
     return torch.arange(size, device=lengths.device) < lengths.unsqueeze(1)
+
+
+@functools.cache
+def _mel_bands(config: FrontendConfig, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """(linear bins, F) weights, brought to a device once: a CUDA graph holds no copy from the host."""
+    with torch.inference_mode(False):  # the first call may be of recognition, the next one of training
+        bands = mel_bands(config.mel_bins, config.linear_bins, config.sample_rate)
+        return torch.from_numpy(bands).to(device, dtype)
 
 
 class Frontend(nn.Module):
@@ -84,10 +94,9 @@ class Frontend(nn.Module):
         spectrum = torch.fft.rfft(frames * (window / window.norm()), self.config.fft_samples)
         energy = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
         if self.config.mel_bins:
-            bands = mel_bands(self.config.mel_bins, self.config.linear_bins, self.config.sample_rate)
-            energy = energy @ torch.from_numpy(bands).to(energy)
+            energy = energy @ _mel_bands(self.config, energy.device, energy.dtype)
         scale = torch.where(power > SILENCE**2, power, 1.0).reciprocal().unsqueeze(2)
-        return torch.addcmul(energy.new_tensor(POWER_FLOOR), energy, scale).log().transpose(1, 2)
+        return torch.addcmul(energy.new_full((), POWER_FLOOR), energy, scale).log().transpose(1, 2)
 
     def centred(self, features: Tensor, lengths: Tensor) -> Tensor:
         """(B, F, T) log power, (B,) frames -> the same, moved so that the mean of each bin is the training set's.
