@@ -157,7 +157,8 @@ class TrainingData:
             energy = sum(float(batch.samples.square().sum()) for batch in batches)
             frontend.set_prior(energy / sum(int(batch.sample_lengths.sum()) for batch in batches))
         for batch in batches:
-            features, lengths = frontend.log_spectrogram(batch.samples, batch.sample_lengths)
+            sound = batch.samples.to(frontend.mean.device), batch.sample_lengths.to(frontend.mean.device)
+            features, lengths = frontend.log_spectrogram(*sound)
             frames += [row[:, :length] for row, length in zip(features, lengths.tolist(), strict=True)]
         mean = torch.cat(frames, dim=1).mean(1)
         if frontend.config.mean != "training":

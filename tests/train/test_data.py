@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+import torch
 from conftest import TINY
 from helpers.training import Manifests, augmented_config, plain_config
 
 from ds2.model.config import FrontendConfig
+from ds2.model.frontend import Frontend
 from ds2.train.config import DataConfig
 from ds2.train.data import TrainingData, ending_workers
 from ds2.train.distributed.ranks import Ranks
@@ -96,3 +98,20 @@ def test_the_loaders_processes_end_with_the_context(spoken_digits: Manifests) ->
         next(iter(loader))
         assert len({process.pid for process in multiprocessing.active_children()} - before) == 2
     assert not {process.pid for process in multiprocessing.active_children()} - before
+
+
+def test_features_are_measured_where_the_front_end_lies(
+    spoken_digits: Manifests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU the prior power cannot be added to sound on the host."""
+    frontend = Frontend(FrontendConfig(8000, power="adaptive")).to("meta")
+    heard: list[torch.Tensor] = []
+
+    def log_spectrogram(*sound: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        heard.extend(sound)
+        return torch.ones(len(sound[0]), frontend.config.bins, 2), torch.full((len(sound[0]),), 2)
+
+    monkeypatch.setattr(frontend, "log_spectrogram", log_spectrogram)
+    TrainingData(plain_config(spoken_digits(6)), Ranks(), None).measure_features(frontend)
+    assert heard
+    assert {tensor.device.type for tensor in heard} == {"meta"}
