@@ -167,3 +167,12 @@ def test_the_adaptive_mean_by_hand() -> None:
     first, sums = frontend.adaptively_centred(log_power[:, :, :2], sums, count)
     second, _ = frontend.adaptively_centred(log_power[:, :, 2:], sums, count + 2)
     torch.testing.assert_close(torch.cat([first, second], dim=2), found)
+
+
+def test_mel_bands_are_brought_to_a_device_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CUDA graph cannot hold the copy from the host that the first call makes."""
+    frontend = Frontend(FrontendConfig(8000, mel_bins=20)).to("meta")
+    arguments = torch.zeros(1, 3, 160, device="meta"), torch.ones(1, 3, device="meta")
+    frontend.log_frames(*arguments)
+    monkeypatch.delattr(torch, "from_numpy")
+    assert frontend.log_frames(*arguments).shape == (1, 20, 3)
