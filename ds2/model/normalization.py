@@ -115,9 +115,7 @@ class _MaskedNorm(torch.autograd.Function):
         grad = torch.ops.aten.hardtanh_backward(grad, result, 0.0, CLIP)  # 0 in padding, where the result is
         inverse = torch.rsqrt(variance + EPSILON)
         grad_beta = grad.sum((0, 2, 3))
-        rows = (x.shape[0] * x.shape[1], -1)
-        products = torch.bmm(grad.reshape(rows).unsqueeze(1), x.reshape(rows).unsqueeze(1).mT)
-        grad_gamma = inverse * (products.view(x.shape[:2]).sum(0) - mean * grad_beta)
+        grad_gamma = inverse * (_channel_products(grad, x) - mean * grad_beta)
         sums = torch.stack([grad_gamma, grad_beta])
         sum_gamma, sum_beta = sums if ctx.total is None else ctx.total(sums)
         scale, count = gamma * inverse, count.clamp(min=1)
@@ -133,6 +131,15 @@ def _channel_moments(x: Tensor) -> tuple[Tensor, Tensor]:
         return torch.var_mean(x, dim=(0, 2, 3), correction=0)
     mean = x.mean((0, 2, 3))
     return (x - mean[:, None, None]).square_().mean((0, 2, 3)), mean
+
+
+def _channel_products(a: Tensor, b: Tensor) -> Tensor:
+    """(B, C, F, T), (B, C, F, T) -> (C,) sums of their products. A GPU would first copy layers over one bin, to make
+    hundreds of thousands of tiny matrix products of them."""
+    if a.device.type != "cpu":
+        return (a * b).sum((0, 2, 3))
+    rows = (a.shape[0] * a.shape[1], -1)
+    return torch.bmm(a.reshape(rows).unsqueeze(1), b.reshape(rows).unsqueeze(1).mT).view(a.shape[:2]).sum(0)
 
 
 class FoldedBatchNorm(RunningStatistics):
