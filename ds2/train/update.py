@@ -1,5 +1,6 @@
 """One update of the weights from their gradients."""
 
+import math
 from typing import Any
 
 import torch
@@ -66,7 +67,7 @@ class Updater:
         nn.utils.clip_grads_with_norm_(parameters, self.config.clip_norm, norm)
         self.norm = float(norm)
         self.step += 1
-        finite = bool(norm.isfinite())
+        finite = math.isfinite(self.norm)
         limit = self.config.gradient_spike * self.mean_norm
         good = finite and not 0 < limit < self.norm
         if finite:
