@@ -1,7 +1,8 @@
 """The deployed model's step as CUDA graphs: about a hundred launches become one.
 
 A graph has fixed shapes, so there is one for each batch size in SIZES and each chunk length; a smaller batch is filled
-up with the spare slot.
+up with the spare slot. Where a model has a fixed chunk, the shorter ones at the ends of streams run without a graph:
+the step checks on the host that each of its streams ends, and the spare slot's never does.
 """
 
 import torch
@@ -26,9 +27,10 @@ class GraphedStep:
     @torch.inference_mode()
     def __call__(self, slots: Tensor, positions: Tensor, lengths: Tensor, samples: Tensor) -> Tensor:
         """Like SlotModel.step -> (B, T, V); the next call with the same batch size overwrites the result."""
-        count = len(slots)
+        count, steps = len(slots), self.model.steps
         size = next((size for size in SIZES if size >= count), None)
-        if size is None:
+        is_short = steps.whole_frames and samples.shape[1] != steps.samples(steps.whole_frames)
+        if size is None or is_short:
             return self.model.step(slots, positions, lengths, samples)
         key = size, samples.shape[1]
         if key not in self.graphs:
@@ -52,6 +54,6 @@ class GraphedStep:
                 self.model.step(*inputs)
         torch.cuda.current_stream(device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=side):  # a stream of the model's device, which may not be the current one
             log_probs = self.model.step(*inputs)
         return graph, inputs, log_probs

@@ -242,6 +242,15 @@ def test_half_precision_weights_change_little() -> None:
     assert 0 < error < 0.05
 
 
+def test_the_short_last_chunk_of_a_fixed_chunk_needs_no_graph() -> None:
+    """Nor a GPU, therefore."""
+    plain, graphed = (SlotModel(made(CONFIGS["chunks"]), 2) for _ in range(2))
+    numbers, frames = torch.arange(1), plain.steps.whole_frames - plain.steps.stride
+    chunk = torch.randn(1, plain.steps.samples(frames))
+    arguments = numbers, torch.full_like(numbers, 5 * plain.steps.whole_frames), torch.ones_like(numbers), chunk
+    assert torch.equal(GraphedStep(graphed)(*arguments), plain.step(*arguments))
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_graphs_give_what_the_step_gives() -> None:
     model = made(BASE).cuda()
