@@ -23,9 +23,10 @@ class GemmArguments(ctypes.Structure):
 def half_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x W^T + bias: (N, K) and (M, K) of one type, (M,) float32 -> (N, M) float32; sums are in float32."""
     if weight.is_cuda and weight.dtype == torch.float16 and len(x) <= MOST_STREAMS and weight.shape[1] % VECTOR == 0:
-        library = kernels_or_none("small_gemm", "layers for a few streams are torch's")
-        if library is not None:
-            return run_kernel(library, x, weight, bias, torch.cuda.current_stream().cuda_stream)
+        with torch.cuda.device(weight.device):
+            library = kernels_or_none("small_gemm", "layers for a few streams are torch's")
+            if library is not None:
+                return run_kernel(library, x, weight, bias, torch.cuda.current_stream().cuda_stream)
     return torch.nn.functional.linear(x, weight).float() + bias
 
 

@@ -135,6 +135,7 @@ def join_ranks(device: str) -> Iterator[tuple[Ranks, str]]:
     if device == "cuda" and size > 1:
         # Slurm may show each task its own GPU alone.
         device = f"cuda:{int(os.environ['LOCAL_RANK']) % torch.cuda.device_count()}"
+    if device.startswith("cuda:"):  # random states and graphs are those of the current device
         torch.cuda.set_device(device)
     if size == 1:
         yield Ranks(), device

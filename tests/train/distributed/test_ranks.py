@@ -5,7 +5,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+import torch
 from helpers.train_toml import small_toml
+
+from ds2.train.distributed.ranks import join_ranks
 
 
 def run_by_two_ranks(script: Path, program: str) -> str:
@@ -73,3 +77,13 @@ def test_a_pause_lasts_as_long_as_another_rank_computes(tmp_path: Path) -> None:
     waited, communicated = map(float, printed.split())
     assert waited >= 0.5
     assert communicated == 0
+
+
+def test_the_gpu_that_is_named_is_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its random state is the one in checkpoints."""
+    chosen: list[str] = []
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    for name in ("cpu", "cuda", "cuda:1"):
+        with join_ranks(name) as (_, device):
+            assert device == name
+    assert chosen == ["cuda:1"]
