@@ -1,6 +1,6 @@
 """The deployed model on a GPU: 5 forward GRU layers of 2560 with a row convolution, fp16 weights.
 
-    python benchmarks/gpu/serve.py --output results.json
+    python benchmarks/gpu/serve.py --output results.json [--seconds 20]
 
 First csrc/small_gemm.cu against cuBLAS: 2560 x 2560 weights times 1 to 16 columns; the share of a copy's bandwidth,
 with enough matrices in turn that none stays in a cache. Then a step of the model, launched and as a CUDA graph. Then
@@ -10,7 +10,9 @@ utterance.
 
 import argparse
 import heapq
+import itertools
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -20,7 +22,7 @@ import torch
 
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import UNENDED, ConvolutionConfig, FrontendConfig, ModelConfig
-from ds2.model.cuda_graphs import GraphedStep
+from ds2.model.cuda_graphs import SIZES, GraphedStep
 from ds2.model.half_linear import half_linear
 from ds2.model.slots import SlotModel
 from ds2.serve.dispatch import Dispatcher, Eager, Policy, Work
@@ -40,17 +42,17 @@ REPEATS = 30
 CHUNK, LONG_CHUNK = 12, 60  # front-end frames of 10 ms
 UTTERANCE, CHUNKS = 3.0, 25  # seconds; chunks of 120 ms before the last
 LOADS = (10, 100, 300)
-SECONDS = 20.0  # on the clock
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--seconds", type=float, default=20.0, help="on the clock of each run of live streams")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         raise SystemExit("this benchmark needs a CUDA device; there is none here")
     print(torch.cuda.get_device_name())
-    results = {"products": products(), "steps": steps(), "streams": streams()}
+    results = {"products": products(), "steps": steps(), "streams": streams(arguments.seconds)}
     if arguments.output:
         arguments.output.write_text(json.dumps(results, indent=1) + "\n")
 
@@ -87,26 +89,30 @@ def steps() -> list[dict[str, float]]:
     return rows
 
 
-def streams() -> list[dict[str, float]]:
+def streams(duration: float) -> list[dict[str, float]]:
     print("\n| policy | streams | median, ms | 98 %, ms |\n|---|---|---|---|")
     model, rows = made(max(LOADS)), []
     step = GraphedStep(model)
+    for size, frames in itertools.product(SIZES, (CHUNK, LONG_CHUNK)):  # captures are no part of a latency
+        step(*chunk(model, size, frames))
     for name, policy in (("eager", Eager(64)), ("one by one", Eager(1))):
         for load in LOADS:
-            latencies = sorted(simulate(policy, load, model, step))
+            latencies = sorted(simulate(policy, load, model, step, duration)) or [math.inf]  # no utterance was finished
             median, most = (1000 * latencies[int(share * len(latencies))] for share in (0.5, 0.98))
             print(f"| {name} | {load} | {median:.1f} | {most:.1f} |", flush=True)
             rows.append({"policy": name, "streams": load, "median": median, "98%": most})
     return rows
 
 
-def simulate(policy: Policy, load: int, model: SlotModel, step: Callable[..., torch.Tensor]) -> list[float]:
+def simulate(
+    policy: Policy, load: int, model: SlotModel, step: Callable[..., torch.Tensor], duration: float
+) -> list[float]:
     """Seconds from the end of each utterance to the result of its last chunk."""
     dispatcher: Dispatcher[int] = Dispatcher(policy)
     due = [(UTTERANCE * stream / load, stream, 0) for stream in range(load)]  # time, stream, number of the chunk
     heapq.heapify(due)
     now, latencies = 0.0, []
-    while now < SECONDS:
+    while now < duration:
         while due and due[0][0] <= now:
             when, stream, number = heapq.heappop(due)
             last = number == CHUNKS
