@@ -7,6 +7,7 @@
 The backward direction reverses only the valid part of each utterance; a forward-only layer has none.
 """
 
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -31,6 +32,9 @@ from ds2.model.normalization import (
 
 State = tuple[Tensor, ...]  # of each stream, batch first: (B, H) of each part that CELLS names
 NOISE = 0.01  # deviation of the first state of a BN-LSTM in training
+
+# cuDNN copies the weights side by side at each call, as they are made anew by folding the normalisation into them.
+warnings.filterwarnings("ignore", "RNN module weights", UserWarning)
 
 
 class BackwardChunks(NamedTuple):
