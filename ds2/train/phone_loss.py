@@ -1,6 +1,7 @@
 """The loss of the phones, next to that of the tokens (multi-task learning, Caruana 1997; Sanabria and Metze 2018)."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
@@ -38,6 +39,7 @@ class PhoneLoss:
             if biphones is not None:  # they stay as they are, with gradients of 0: other ranks wait for these
                 losses = losses + 0.0 * biphones.sum((1, 2, 3))
         else:
+            self.trigram = replace(self.trigram, table=self.trigram.table.to(logits.device))  # copied once
             losses = ctc_crf_loss(logits, targets, lengths, target_lengths, self.trigram, CTC_WEIGHT, biphones)
         return self.weight * losses * (target_lengths > 0)
 

@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -16,6 +16,7 @@ from ds2.data.phone_sets import CMUDICT
 from ds2.model.config import ConvolutionConfig, ModelConfig
 from ds2.train.config import DataConfig, OptimizerConfig
 from ds2.train.objective import Objective, to_uniform
+from ds2.train.phone_loss import PhoneLoss
 from ds2.train.trainer import Trainer
 
 
@@ -117,6 +118,25 @@ def test_phones_learn_as_whole_sequences(spoken_digits: Manifests, tmp_path: Pat
     before = loss(longer)
     longer.run()
     assert loss(longer) < before
+
+
+def test_the_trigram_of_phones_reaches_a_device_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each minibatch the GPU would wait for a copy of it."""
+    data = DataConfig((tmp_path,), tmp_path, workers=0, lexicon=(lexicon := lexicon_of(tmp_path, DIGITS)))
+    model = dataclasses.replace(TINY, phones=len(CMUDICT.tokens))
+    optimizer = OptimizerConfig("adamw", 1e-3, phone_loss="ctc-crf")
+    loss = PhoneLoss(plain_config(tmp_path, data=data, model=model, optimizer=optimizer), lexicon, ["one two"])
+    tables: list[torch.Tensor] = []
+
+    def crf(logits: torch.Tensor, *rest: Any) -> torch.Tensor:
+        tables.append(rest[3].table)
+        return logits.sum((1, 2))
+
+    monkeypatch.setattr("ds2.train.phone_loss.ctc_crf_loss", crf)
+    for _ in range(2):
+        loss(torch.zeros(1, 9, model.phones, device="meta"), torch.zeros(1, device="meta"), ["two"])
+    assert tables[0].device.type == "meta"
+    assert tables[1] is tables[0]
 
 
 def test_biphones_and_gates_begin_as_if_they_were_not_there_and_are_learnt(
