@@ -45,12 +45,12 @@ class Objective(nn.Module):
         device = self.model.output.weight.device
         if not batch.utterances:
             return self._nothing(device)
+        targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
         features, lengths = self.model.frontend(batch.samples.to(device), batch.sample_lengths.to(device))
         # The masks are drawn on the host, by lengths that it knows without a wait for the GPU.
         frames = self.model.frontend.frames(batch.sample_lengths)
         features = augment_features(features, frames, self.augment, seeded_generator(*key))
         logits, lengths, affinities, phone_logits, biphones = self._scores(features, lengths)
-        targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
         losses = ctc_loss(logits, targets, lengths, target_lengths, reduction="none", zero_infinity=True)
         if self.smoothing:
             losses = (1 - self.smoothing) * losses + self.smoothing * to_uniform(logits, lengths)
