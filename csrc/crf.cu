@@ -189,8 +189,6 @@ struct Place {
     double label, blank;  // log weights: on the label, and on the blank before it
 };
 
-constexpr Place NO_PLACE{NEVER, NEVER};
-
 inline int64_t columns(const LabelPaths& a) { return a.most_frames + 3; }  // one before each frame, the last one, two more
 
 // log(exp(x) + exp(y))
