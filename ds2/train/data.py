@@ -172,6 +172,7 @@ class TrainingData:
             batch_sampler=sampler,
             collate_fn=collate,
             num_workers=workers,
+            pin_memory=torch.cuda.is_available(),
             persistent_workers=keep and workers > 0,
             worker_init_fn=_ignore_signals,
             generator=torch.Generator(),  # it draws a number at its start: not from the run's random state

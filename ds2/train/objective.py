@@ -45,8 +45,9 @@ class Objective(nn.Module):
         device = self.model.output.weight.device
         if not batch.utterances:
             return self._nothing(device)
-        targets, target_lengths = batch.targets.to(device), batch.target_lengths.to(device)
-        features, lengths = self.model.frontend(batch.samples.to(device), batch.sample_lengths.to(device))
+        tensors = (batch.samples, batch.sample_lengths, batch.targets, batch.target_lengths)
+        samples, lengths, targets, target_lengths = (each.to(device, non_blocking=True) for each in tensors)
+        features, lengths = self.model.frontend(samples, lengths)
         # The masks are drawn on the host, by lengths that it knows without a wait for the GPU.
         frames = self.model.frontend.frames(batch.sample_lengths)
         features = augment_features(features, frames, self.augment, seeded_generator(*key))
