@@ -26,10 +26,7 @@ SIZES = {  # name: utterances, frames, outputs, labels, biphones
     "biphones, a wave": (132, 200, 42, 60, True),
 }
 REPEATS = 10
-OPERATORS = {
-    "ds2.ctc.crf.crf_kernels_for": lambda scores: None,
-    "ds2.ctc.label_paths.crf_kernels_for": lambda scores: None,
-}
+OPERATORS = ("ds2.ctc.crf.crf_library", "ds2.ctc.label_paths.crf_library")  # found nowhere: torch's operators
 
 
 def main() -> None:
@@ -62,8 +59,8 @@ def measure(name: str, size: int, frames: int, outputs: int, labels: int, depend
         return torch.autograd.grad(losses.sum(), given)
 
     ours, found = milliseconds(gradients), gradients()
-    for name_of_kernels, without in OPERATORS.items():
-        patch(name_of_kernels, without).start()
+    for kernels in OPERATORS:
+        patch(kernels, lambda device: None).start()
     operators, expected = milliseconds(gradients), gradients()
     patch.stopall()
     error = max(float((a - b).abs().max()) for a, b in zip(found, expected, strict=True))

@@ -19,7 +19,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from ds2.ctc import crf_kernels
 from ds2.ctc.cpu import share_work
-from ds2.ctc.crf_cuda import crf_kernels_for, run_all_paths
+from ds2.ctc.crf_cuda import all_paths_fit, crf_library, run_all_paths
 from ds2.ctc.crf_kernels import TINY
 from ds2.ctc.label_paths import log_weight_of_labels
 from ds2.ctc.loss import ctc_loss
@@ -73,7 +73,7 @@ class _LogPartition(torch.autograd.Function):
         if not log_probs.is_cuda:
             totals, ctx.done = _log_partition_on_cpu(scores, lengths, trigram, wanted)  # type: ignore[attr-defined]
             return totals
-        if (library := crf_kernels_for(scores)) is not None:
+        if (library := crf_library(scores.device)) is not None and all_paths_fit(library, scores):
             totals, ctx.done = run_all_paths(library, scores, lengths, trigram, wanted)  # type: ignore[attr-defined]
             return totals
         order = lengths.argsort(descending=True, stable=True).to(log_probs.device)

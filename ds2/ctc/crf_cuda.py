@@ -32,11 +32,17 @@ class LabelPaths(ctypes.Structure):
     )
 
 
-def crf_kernels_for(scores: Tensor) -> ctypes.CDLL | None:
-    """The kernels for scores (..., V) on a GPU; None without nvcc, with a warning, and for outputs that do not fit."""
-    with torch.cuda.device(scores.device):
-        library = kernels_or_none("crf", INSTEAD)
-    return library if library is not None and scores.shape[-1] <= library.ds2_all_paths_outputs() else None
+def crf_library(device: torch.device) -> ctypes.CDLL | None:
+    """The kernels for a GPU; None elsewhere, and without nvcc, with a warning."""
+    if device.type != "cuda":
+        return None
+    with torch.cuda.device(device):
+        return kernels_or_none("crf", INSTEAD)
+
+
+def all_paths_fit(library: ctypes.CDLL, scores: Tensor) -> bool:
+    """Whether the kernels can hold the states of scores (..., V)."""
+    return bool(scores.shape[-1] <= library.ds2_all_paths_outputs())
 
 
 def run_all_paths(

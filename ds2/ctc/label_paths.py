@@ -14,7 +14,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from ds2.ctc import label_paths_cpu
 from ds2.ctc.cpu import share_work
-from ds2.ctc.crf_cuda import crf_kernels_for, run_label_paths
+from ds2.ctc.crf_cuda import crf_library, run_label_paths
 from ds2.ctc.label_paths_cpu import Emissions, PlaceStates
 from ds2.ctc.threads import run_in_threads
 
@@ -33,7 +33,7 @@ def log_weight_of_labels(scores: Tensor, targets: Tensor, input_lengths: Tensor,
     emitted, silent = scores.flatten(2).gather(2, pairs), scores[..., 0, 0]
     again = nn.functional.pad(targets[:, 1:] == targets[:, :-1], (1, 0), value=True)
     sizes = input_lengths, target_lengths
-    if scores.is_cuda and crf_kernels_for(scores) is None:
+    if scores.is_cuda and crf_library(scores.device) is None:
         return _log_weight(emitted.double(), silent.double(), again, *sizes).float()
     return _LogWeight.apply(emitted, silent, again, *sizes)
 
@@ -66,7 +66,7 @@ class _LogWeight(torch.autograd.Function):
     ) -> Tensor:
         inputs = emitted.detach().float(), silent.detach().float(), again, input_lengths, target_lengths
         wanted = any(ctx.needs_input_grad)  # type: ignore[attr-defined]
-        if (library := crf_kernels_for(emitted) if emitted.is_cuda else None) is not None:
+        if (library := crf_library(emitted.device)) is not None:
             totals, *ctx.gradients = run_label_paths(library, *inputs, wanted)  # type: ignore[attr-defined]
         else:
             totals, *ctx.gradients = _log_weight_on_cpu(*inputs, wanted)  # type: ignore[attr-defined]

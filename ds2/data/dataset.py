@@ -1,7 +1,7 @@
 """Utterances as padded batches of tensors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -47,8 +47,9 @@ class Batch:
 
     def pin_memory(self) -> "Batch":
         """The same in memory that a GPU copies from while the host goes on; a DataLoader calls it."""
-        pinned = {name: value.pin_memory() for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return replace(self, **pinned)
+        tensors = self.samples, self.sample_lengths, self.targets, self.target_lengths
+        samples, sample_lengths, targets, target_lengths = (each.pin_memory() for each in tensors)
+        return Batch(samples, sample_lengths, targets, target_lengths, self.utterances, self.skipped)
 
 
 class SpeechDataset(Dataset[Example | InputError]):
