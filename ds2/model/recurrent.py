@@ -86,13 +86,23 @@ class Direction(nn.Module):
         start = [part.to(x.dtype) for part in self.start(x.shape[0])]
         if self.training and self.kernels.by_hand and x.device.type == "cpu" and not torch.compiler.is_compiling():
             return self._by_hand(x, weight, bias, start[0])
-        parameters = (weight, self.recurrent_weight, bias, self.recurrent_bias)
-        # a frozen layer is in eval mode, and may lie above one that learns: cuDNN must keep what its gradient needs
-        keep = torch.is_grad_enabled()
-        output = self.kernels.fused(x, self._first(start), parameters, True, 1, 0.0, keep, False, True)[0]
+        inputs = (x, weight, self.recurrent_weight, bias, self.recurrent_bias, *start)
+        if x.is_cuda and torch.is_autocast_enabled("cuda"):  # under which cuDNN takes float16, whatever is asked for
+            kind = torch.get_autocast_dtype("cuda")
+            with torch.autocast("cuda", enabled=False):
+                output = self._fused(*(each.to(kind) for each in inputs))
+        else:
+            output = self._fused(*inputs)
         if self.kernels.unclipped and bool((output > CLIP).any()):
             return self._by_hand(x, weight, bias, start[0])
         return output
+
+    def _fused(self, x: Tensor, *given: Tensor) -> Tensor:
+        """(B, T, D), the four parameters and the parts of the first state, (B, H) -> (B, T, H)."""
+        parameters, start = given[:4], given[4:]
+        # a frozen layer is in eval mode, and may lie above one that learns: cuDNN must keep what its gradient needs
+        keep = torch.is_grad_enabled()
+        return self.kernels.fused(x, self._first(start), parameters, True, 1, 0.0, keep, False, True)[0]
 
     @property
     def kernels(self) -> CellKernels:

@@ -335,6 +335,20 @@ def test_gradients_pass_a_frozen_layer_on_a_gpu(cell: Cell) -> None:
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_a_gpu_takes_the_type_that_autocast_asks_for(cell: Cell) -> None:
+    """Gradients of 1e-9, which float16 would round to nothing."""
+    direction = Direction(cell, 5, 4, batch_norm=False).cuda()
+    x = torch.randn(2, 6, 5, device="cuda", requires_grad=True)
+    with torch.autocast("cuda", torch.bfloat16):
+        states = direction(x, torch.tensor([6, 3], device="cuda"), None)
+    assert states.dtype == torch.bfloat16
+    (1e-9 * states.float().sum()).backward()
+    assert x.grad is not None
+    assert x.grad.any()
+
+
 @pytest.mark.parametrize("sequence_input", [False, True])
 def test_the_kernels_of_a_bn_lstm_equal_the_loop_over_frames(sequence_input: bool) -> None:
     """States, gradients of everything and running statistics, also beyond the last step that has its own."""
