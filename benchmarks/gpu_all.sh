@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 results="${1:-benchmarks/gpu/results}"
 mkdir -p "$results"
-python -m pytest tests/ctc tests/decoder/test_batched.py tests/model/test_slots.py tests/model/test_half_linear.py
+python -m pytest tests/ctc tests/model/test_slots.py tests/model/test_half_linear.py
 for script in benchmarks/gpu/*.py; do
     name="$(basename "$script" .py)"
     python "$script" --output "$results/$name.json" | tee "$results/$name.md"

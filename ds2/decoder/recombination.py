@@ -6,16 +6,10 @@
 Without it the variants of early words fill the beam of a long utterance. lattice.py keeps what lost.
 """
 
-import math
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ds2.decoder.prefixes import NONE
 from ds2.utils.jit import inlined
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MULTIPLIER = 6364136223846793005  # Knuth's, modulo 2 ** 64
 
@@ -69,16 +63,3 @@ def _continues_as(number, lm, node, label, count, beam, scratch):  # type: ignor
 def _mixed(lm, node, label):  # type: ignore[no-untyped-def]
     mixed = (np.uint64(lm) * np.uint64(MULTIPLIER) + np.uint64(node)) * np.uint64(MULTIPLIER) + np.uint64(label)
     return mixed ^ (mixed >> np.uint64(29))
-
-
-def recombined(scores: "Tensor", lm: "Tensor", node: "Tensor", label: "Tensor") -> "Tensor":
-    """(B, N) scores of prefixes, and what their continuations depend on -> the same, -inf where one alike is better."""
-    # Sorted by score, then stably by kind, so that the best of each kind comes first; those after it are worse ones
-    # alike.
-    order = scores.argsort(dim=1, descending=True, stable=True)
-    kind = ((lm * MULTIPLIER + node) * MULTIPLIER + label).gather(1, order)
-    places = kind.argsort(dim=1, stable=True)
-    kind = kind.gather(1, places)
-    again = (kind == kind.roll(1, dims=1)).index_fill(1, kind.new_zeros(1), False)
-    worse = again.scatter(1, order.gather(1, places), again)
-    return scores.masked_fill(worse, -math.inf)

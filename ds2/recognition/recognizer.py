@@ -1,7 +1,6 @@
 """Recognizer: audio in, transcripts out. One file or many, short or hours long."""
 
 import dataclasses
-import functools
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -35,12 +34,9 @@ from ds2.utils.model_names import DEFAULT_MODEL
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ds2.decoder.batched import BatchedDecoder
-
 logger = logging.getLogger(__name__)
 
 MOST_ALTERNATIVES = 100
-ON_GPU = 16  # segments from which on a GPU searches them: its time hardly depends on their number
 
 
 class Recognizer:
@@ -264,18 +260,4 @@ class Recognizer:
         log_probs, lengths = padded([row[:, : len(self.tokenizer)] for row in rows])
         if self.beam is None:
             return [[hypothesis] for hypothesis in greedy(log_probs, lengths)]
-        if self.model.device.type == "cuda" and len(lengths) >= ON_GPU:
-            return self._search_on_gpu(log_probs, lengths)
         return self.beam(log_probs, lengths)
-
-    def _search_on_gpu(self, log_probs: np.ndarray, lengths: np.ndarray) -> list[list[Hypothesis]]:
-        import torch
-
-        return self._batched(torch.from_numpy(log_probs).to(self.model.device), torch.from_numpy(lengths))
-
-    @functools.cached_property
-    def _batched(self) -> "BatchedDecoder":
-        from ds2.decoder.batched import BatchedDecoder
-
-        assert isinstance(self.beam, BeamDecoder)
-        return BatchedDecoder(*self.beam.space)

@@ -1,21 +1,40 @@
-"""The compiled and the batched search find what the slow, plain search finds, whatever is pruned."""
+"""The compiled search finds what the slow, plain search finds, whatever is pruned."""
 
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 import torch
-from decoder.test_batched import PROBLEMS
-from decoder.test_beam import random_log_probs
+from decoder.test_beam import LEXICON, LM, LM_WORDS, SPACE, SPELLINGS, random_log_probs
 from helpers.beam_reference import Found, ReferenceSearch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ds2.decoder import Hypothesis, search_space
-from ds2.decoder.batched import BatchedDecoder
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.config import BeamConfig
 from ds2.decoder.lattice import MOST_ARCS
+from ds2.decoder.lexicon import Lexicon
+from ds2.lm.estimate import EstimateConfig, estimate
+from ds2.lm.ngram import NGram
+
+TOKEN_LM = NGram.from_orders(*estimate([list("xyx"), list("zyx"), list("xx")], EstimateConfig(3)))
+TOKEN_NUMBERS = [0, *(TOKEN_LM.index[word] for word in "xyz")]
+HOT = Lexicon(SPELLINGS.values(), SPACE).with_hot({"ab": 2.5, "ba": -1.0}, {"ab": [1], "ba": [2]})
+# Phrases that begin alike, lie in each other, repeat themselves and end in a hot word.
+PHRASES = HOT.with_hot({"a b": 1.5, "a b a": 0.7, "b a": 1.0, "a a b": 2.0}, {"a": [0], "b": [1]})
+PROBLEMS = {
+    "letters": (),
+    "lexicon": (LEXICON,),
+    "hot words": (HOT,),
+    "words": (LEXICON, LM, LM_WORDS),
+    "hot words and words": (HOT, LM, LM_WORDS),
+    "phrases": (PHRASES,),
+    "phrases and words": (PHRASES, LM, LM_WORDS),
+    "tokens": (None, TOKEN_LM, TOKEN_NUMBERS),
+    "tokens but for the space": (None, TOKEN_LM, [0, -1, *TOKEN_NUMBERS[2:]]),
+}
 
 
 @settings(max_examples=150, deadline=None)
@@ -40,7 +59,7 @@ from ds2.decoder.lattice import MOST_ARCS
     closed=st.booleans(),
     eager=st.booleans(),
 )
-def test_all_find_what_the_plain_search_finds(
+def test_it_finds_what_the_plain_search_finds(
     name: str, seed: int, frames: int, config: BeamConfig, closed: bool, eager: bool
 ) -> None:
     """Strings, scores and gains, half-way as well."""
@@ -50,18 +69,18 @@ def test_all_find_what_the_plain_search_finds(
     decoder, log_probs = BeamDecoder(config, *problem), random_log_probs(seed, frames, 4)
     reference = ReferenceSearch(decoder)
     expected = reference.best(log_probs[0].numpy())[: config.nbest]
-    for search in (decoder, BatchedDecoder(config, *problem)):
-        found = search(log_probs, torch.tensor([frames]))[0]
-        if search is decoder and config.recombine:
-            check_lattice(found, expected)
-            continue
-        assert [hypothesis.tokens for hypothesis in found] == [each.tokens for each in expected]
-        assert [hypothesis.score for hypothesis in found] == pytest.approx([each.score for each in expected], abs=1e-4)
-        assert [hypothesis.gains for hypothesis in found] == pytest.approx([each.gains for each in expected], abs=1e-4)
+    [found] = decoder(log_probs, torch.tensor([frames]))
+    (check_lattice if config.recombine else check_same)(found, expected)
     stream = decoder.begin()
     decoder.step([stream], [log_probs[0, : frames // 2]])
     partial, [best, *_] = decoder.partial(stream), reference.best(log_probs[0, : frames // 2].numpy(), ended=False)
     assert (partial.tokens, partial.score) == (best.tokens, pytest.approx(best.score, abs=1e-6))
+
+
+def check_same(found: list[Hypothesis], expected: list[Found]) -> None:
+    assert [hypothesis.tokens for hypothesis in found] == [each.tokens for each in expected]
+    assert [hypothesis.score for hypothesis in found] == pytest.approx([each.score for each in expected], abs=1e-4)
+    assert [hypothesis.gains for hypothesis in found] == pytest.approx([each.gains for each in expected], abs=1e-4)
 
 
 def check_lattice(found: list[Hypothesis], held: list[Found]) -> None:
@@ -107,6 +126,16 @@ def test_the_lattice_has_the_best_of_all_strings(name: str, seed: int, labels: i
     assert [hypothesis.starts for hypothesis in found] == [each.starts for each in expected]
     assert [hypothesis.score for hypothesis in found] == pytest.approx([each.score for each in expected])
     assert [hypothesis.gains for hypothesis in found] == pytest.approx([each.gains for each in expected])
+
+
+def test_many_symbols_with_a_model_over_them_in_single_precision() -> None:
+    rng = np.random.default_rng(0)
+    names = [chr(0x4E00 + number) for number in range(300)]
+    lm = NGram.from_orders(*estimate([list(rng.choice(names, 12)) for _ in range(200)], EstimateConfig(3)))
+    decoder = BeamDecoder(BeamConfig(50, nbest=5), None, lm, np.array([0, *(lm.index.get(name, 0) for name in names)]))
+    log_probs = (3 * random_log_probs(3, 30, len(names) + 1)).log_softmax(2).float()
+    [found] = decoder(log_probs, torch.tensor([30]))
+    check_same(found, ReferenceSearch(decoder).best(log_probs[0].numpy())[:5])
 
 
 def test_the_plain_search_by_hand() -> None:

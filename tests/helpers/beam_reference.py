@@ -1,6 +1,6 @@
 """The beam search as ds2/decoder/README.md describes it ("Scoring"), slow and plain: a prefix is a tuple of labels.
 
-numba, torch and JavaScript each have the search in a form of their own; tests hold all three to this one.
+numba and JavaScript each have the search in a form of their own; tests hold both to this one.
 """
 
 import functools

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from ds2.decoder.batched import BatchedDecoder
 from ds2.decoder.config import BeamConfig
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.estimate import EstimateConfig, estimate
@@ -74,11 +73,7 @@ def test_every_search_says_whether_it_prefers_words(hot: dict[str, float], prefe
     rows = np.log(np.full((1, 4, len(TOKENIZER) + 4), 0.1, np.float32))
     plain, lengths = with_hot(PLAIN, TOKENIZER, hot), np.array([4])
     letters = rows[:, :, : len(TOKENIZER)]
-    for found in (
-        plain(letters, lengths),
-        BatchedDecoder(*plain.space)(letters, lengths),
-        with_hot(phones, TOKENIZER, hot)(rows, lengths),
-    ):
+    for found in (plain(letters, lengths), with_hot(phones, TOKENIZER, hot)(rows, lengths)):
         assert {each.hot for each in found[0]} == {prefers}
     assert not plain.without_hot()(letters, lengths)[0][0].hot
     assert not with_hot(phones, TOKENIZER, hot).without_hot()(rows, lengths)[0][0].hot
