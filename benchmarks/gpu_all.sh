@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.." || exit
 results="${1:-benchmarks/gpu/results}"
 failed=()
 mkdir -p "$results"
-python -m pytest tests/ctc tests/model/test_slots.py tests/model/test_half_linear.py tests/model/test_recurrent.py || failed+=(tests)
+python -m pytest tests/ctc tests/model/test_slots.py tests/model/test_half_linear.py tests/model/test_recurrent.py tests/train/test_gpu.py || failed+=(tests)
 for script in benchmarks/gpu/*.py; do
     name="$(basename "$script" .py)"
     python "$script" --output "$results/$name.json" | tee "$results/$name.md" || failed+=("$name")

@@ -1,4 +1,5 @@
-"""Training on a GPU in bf16: ds2-small and ds2-research, share of the measured matrix peak, memory, hours an hour.
+"""Training on a GPU in bf16: ds2-small, ds2-research and the network of recipes/english with its CTC-CRF; share of the
+measured matrix peak, memory, hours an hour.
 
     python benchmarks/gpu/train.py --output results.json [--device cuda] [--batch 64] [--seconds 8]
 
@@ -27,8 +28,11 @@ from ds2.data.dataset import Batch, collate
 from ds2.model.config import ModelConfig
 from ds2.train.config import ComputeConfig, DataConfig, OptimizerConfig, TrainConfig
 from ds2.train.trainer import Trainer
+from ds2.utils.config import load_config
 
-MODELS = ("ds2-small", "ds2-research")
+MODELS = ("ds2-small", "ds2-research", "english")
+ENGLISH = Path(__file__).parents[2] / "recipes" / "english" / "biphones.toml"
+WORDS = 200  # of the texts, with a pronunciation each
 STEPS, WARM = 10, 3
 PEAK_SIZE = {"cuda": 8192, "cpu": 1024}
 
@@ -79,25 +83,31 @@ def measure(model: str, arguments: argparse.Namespace, peak: float) -> dict[str,
 
 
 def make(model: str, folder: Path, arguments: argparse.Namespace) -> tuple[Trainer, Batch]:
-    """A trainer of the preset, and one batch of noise with texts of 14 characters a second."""
+    """A trainer of the preset, and one batch of noise with texts of about 14 characters a second."""
     rng = np.random.default_rng(0)
-    config = ModelConfig.preset(model)
+    english = load_config(TrainConfig, ENGLISH)
+    config = english.model if model == "english" else ModelConfig.preset(model)
     rate, length = config.frontend.sample_rate, round(arguments.seconds * config.frontend.sample_rate)
     soundfile.write(folder / "noise.wav", 0.1 * rng.standard_normal(arguments.batch * length), rate, subtype="FLOAT")
-    letters = list("abcdefghijklmnopqrstuvwxyz '")
+    words = ["".join(rng.choice(list("abcdefghijklmnopqrstuvwxyz"), 4)) for _ in range(WORDS)]
+    sounds = [" ".join(rng.choice(["AH", "N", "T", "IY", "S", "K", "EH", "L"], 3)) for _ in words]
+    (folder / "lexicon.txt").write_text("".join(map("{} {}\n".format, words, sounds)))
     lines = [
         {
             "audio_filepath": "noise.wav",
             "offset": number * arguments.seconds,
             "duration": arguments.seconds,
-            "text": "".join(rng.choice(letters, round(14 * arguments.seconds))),
+            "text": " ".join(rng.choice(words, round(2.8 * arguments.seconds))),
         }
         for number in range(arguments.batch)
     ]
     (folder / "manifest.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     data = DataConfig((folder / "manifest.jsonl",), folder / "manifest.jsonl", workers=0)
-    train = TrainConfig(data, config, AugmentConfig((1.0,), noise_probability=0.0), batch_size=arguments.batch)
-    train = dataclasses.replace(train, optimizer=OptimizerConfig("sgd"), compute=ComputeConfig("bfloat16"))
+    optimizer = OptimizerConfig("sgd")
+    if model == "english":
+        data, optimizer = dataclasses.replace(data, lexicon=folder / "lexicon.txt"), english.optimizer
+    augment = AugmentConfig((1.0,), noise_probability=0.0)
+    train = TrainConfig(data, config, augment, optimizer, batch_size=arguments.batch, compute=ComputeConfig("bfloat16"))
     trainer = Trainer(train, folder / "run", arguments.device)
     dataset = trainer.data.train_loader().dataset
     return trainer, collate([dataset[0, index] for index in range(arguments.batch)])
@@ -105,28 +115,26 @@ def make(model: str, folder: Path, arguments: argparse.Namespace) -> tuple[Train
 
 def operations(trainer: Trainer, batch: Batch) -> float:
     """Operations of one step; a formula gives the products of the recurrent kernels."""
-    hidden = sum(
-        parameter.numel()
-        for name, parameter in trainer.model.named_parameters()
-        if name.startswith("recurrent.") and name.endswith(("input_weight", "recurrent_weight"))
-    )
-    frames = 0
+    frames, layers = 0, trainer.model.recurrent
 
     def count_frames(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         nonlocal frames
         frames = output.shape[0] * output.shape[1]
 
-    hook = trainer.model.recurrent[0].register_forward_hook(count_frames)
+    hook = layers[0].register_forward_hook(count_frames) if len(layers) else None
     with FlopCounterMode(display=False) as counter:
         trainer._train_minibatch([batch])
+    if hook is None:
+        return counter.get_total_flops()
     hook.remove()
-    inside = sum(
-        amount for operation, amount in counter.get_flop_counts()["Global"].items() if "conv" in str(operation)
+    weights = sum(
+        parameter.numel()
+        for name, parameter in trainer.model.named_parameters()
+        if name in ("output.weight", "fully_connected.weight")
+        or (name.startswith("recurrent.") and name.endswith(("input_weight", "recurrent_weight")))
     )
-    output = sum(
-        p.numel() for name, p in trainer.model.named_parameters() if name in ("output.weight", "fully_connected.weight")
-    )
-    return inside + 3 * 2.0 * frames * (hidden + output)
+    counts = counter.get_flop_counts()["Global"].items()
+    return sum(amount for operation, amount in counts if "conv" in str(operation)) + 3 * 2.0 * frames * weights
 
 
 def seconds(trainer: Trainer, batch: Batch, device: str) -> float:
