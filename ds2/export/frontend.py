@@ -1,15 +1,25 @@
 """The front end as ds2/model/frontend.py defines it: a convolution with the waves of the Fourier transform."""
 
-import numpy as np
-from onnx import TensorProto, numpy_helper
+from typing import NamedTuple
 
-from ds2.export.graph_builder import Graph, integers, positions, scalar, valid_mask
+import numpy as np
+from onnx import TensorProto
+
+from ds2.export.graph_builder import Graph, integers, scalar, valid_mask
 from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
 from ds2.model.layer_weights import LayerWeights
 from ds2.utils.errors import InputError
 from ds2.utils.mel import mel_bands
 
 LONGEST_WINDOW = 2048  # samples: its Fourier transform is a table of 17 MB
+
+
+class Level(NamedTuple):
+    """(B, 1, T) of each frame, in float64; see `Frontend.level`."""
+
+    squares: str
+    sounding: str
+    number: str
 
 
 def frontend(graph: Graph, config: FrontendConfig, layer: LayerWeights, samples: str, lengths: str) -> tuple[str, str]:
@@ -19,8 +29,10 @@ def frontend(graph: Graph, config: FrontendConfig, layer: LayerWeights, samples:
     missing = graph.op("Sub", integers(window), graph.op("Shape", samples, start=1))  # of the shortest utterance
     padding = graph.op("Concat", integers(0, 0, 0), graph.op("Max", missing, integers(0)), axis=0)
     padded = graph.op("Unsqueeze", graph.op("Pad", samples, padding), integers(1))  # (B, 1, N)
+    level = level_of(graph, config, padded) if "adaptive" in (config.power, config.mean) else None
     if config.power == "adaptive":
-        power, _ = adaptive_power(graph, config, layer, padded)
+        assert level is not None
+        power, _ = adaptive_power(graph, config, layer, level)
     else:
         power = _utterance_power(graph, samples, lengths)
     after_first = graph.op("Max", graph.op("Sub", lengths, integers(window)), integers(0))
@@ -28,7 +40,8 @@ def frontend(graph: Graph, config: FrontendConfig, layer: LayerWeights, samples:
     features = log_power(graph, config, padded, power)
     valid = graph.op("Unsqueeze", valid_mask(graph, frames, features, 2), integers(1))
     if config.mean == "adaptive":
-        features, _ = adaptively_centred(graph, config, layer, features)
+        assert level is not None
+        features, _ = adaptively_centred(graph, config, layer, features, level)
     elif config.mean == "utterance":
         sums = graph.op("ReduceSum", graph.op("Mul", features, valid), integers(2), keepdims=1)
         count = graph.op("Unsqueeze", graph.op("Cast", frames, to=TensorProto.FLOAT), integers(1, 2))
@@ -54,27 +67,57 @@ def log_power(graph: Graph, config: FrontendConfig, samples: str, power: str) ->
     return graph.op("Log", graph.op("Add", graph.op("Div", energy, power), scalar(POWER_FLOOR)))
 
 
-def adaptively_centred(
-    graph: Graph, config: FrontendConfig, layer: LayerWeights, features: str, past: tuple[str, str] | None = None
+def level_of(graph: Graph, config: FrontendConfig, samples: str, before: str = "") -> Level:
+    """(B, 1, N) samples, (B,) float64 sounding frames of the stream before them."""
+    window = config.window_samples
+    average = np.full((1, 1, window), 1 / window, np.float32)
+    squares = graph.op("Conv", graph.op("Mul", samples, samples), average, strides=[config.hop_samples])
+    squares = graph.op("Cast", squares, to=TensorProto.DOUBLE)
+    sounding = graph.op("Cast", graph.op("Greater", squares, np.array(SILENCE**2)), to=TensorProto.DOUBLE)
+    number = graph.op("CumSum", sounding, np.array(2))
+    if before:
+        number = graph.op("Add", number, graph.op("Unsqueeze", before, integers(1, 2)))
+    return Level(squares, sounding, number)
+
+
+def adaptive_power(
+    graph: Graph, config: FrontendConfig, layer: LayerWeights, level: Level, past: str = ""
 ) -> tuple[str, str]:
-    """(B, F, T) log-power -> the same by the mean of all frames up to each one, mixed with the training set's.
+    """Mean square of the sounding frames up to each one and of the training set's second.
 
     Args:
-        past: (B, F) sum over the frames before, in float64; (B,) their number, an integer.
+        past: (B,) sum of the mean squares of the frames before, in float64.
+
+    Returns:
+        (B, 1, T) power; (B, 1, T) sums up to each frame, in float64.
+    """
+    sums = graph.op("CumSum", level.squares, np.array(2))
+    if past:
+        sums = graph.op("Add", sums, graph.op("Unsqueeze", past, integers(1, 2)))
+    prior = PRIOR_SECONDS / config.hop_seconds
+    total = graph.op("Add", sums, np.array(prior * float(layer["prior_power"])))
+    mean = graph.op("Div", total, graph.op("Add", level.number, np.array(prior)))
+    return graph.op("Cast", mean, to=TensorProto.FLOAT), sums
+
+
+def adaptively_centred(
+    graph: Graph, config: FrontendConfig, layer: LayerWeights, features: str, level: Level, past: str = ""
+) -> tuple[str, str]:
+    """(B, F, T) log-power -> the same by the mean of all sounding frames up to each one, mixed with the training set's.
+
+    Args:
+        past: (B, F) sum over the sounding frames before, in float64.
 
     Returns:
         (B, F, T) features; (B, F, T) sums up to each frame, in float64.
     """
-    sums = graph.op("CumSum", graph.op("Cast", features, to=TensorProto.DOUBLE), np.array(2))
-    number = graph.op("Cast", positions(graph, features, 2), to=TensorProto.DOUBLE)
-    number = graph.op("Unsqueeze", graph.op("Add", number, np.array(1.0)), integers(0, 1))  # (1, 1, T)
-    if past is not None:
-        sums = graph.op("Add", sums, graph.op("Unsqueeze", past[0], integers(2)))
-        count = graph.op("Cast", past[1], to=TensorProto.DOUBLE)
-        number = graph.op("Add", number, graph.op("Unsqueeze", count, integers(1, 2)))
+    counted = graph.op("Mul", graph.op("Cast", features, to=TensorProto.DOUBLE), level.sounding)
+    sums = graph.op("CumSum", counted, np.array(2))
+    if past:
+        sums = graph.op("Add", sums, graph.op("Unsqueeze", past, integers(2)))
     prior = PRIOR_SECONDS / config.hop_seconds
     total = graph.op("Add", sums, (prior * layer["mean"].astype(np.float64))[:, None])
-    mean = graph.op("Div", total, graph.op("Add", number, np.array(prior)))
+    mean = graph.op("Div", total, graph.op("Add", level.number, np.array(prior)))
     moved = graph.op("Sub", graph.op("Cast", mean, to=TensorProto.FLOAT), layer["mean"][:, None])
     return graph.op("Sub", features, moved), sums
 
@@ -99,31 +142,3 @@ def _utterance_power(graph: Graph, samples: str, lengths: str) -> str:
     squares = graph.op("ReduceSumSquare", samples, axes=[1], keepdims=0)
     count = graph.op("Cast", graph.op("Max", lengths, integers(1)), to=TensorProto.FLOAT)
     return graph.op("Unsqueeze", graph.op("Div", squares, count), integers(1, 2))
-
-
-def adaptive_power(
-    graph: Graph, config: FrontendConfig, layer: LayerWeights, samples: str, past: tuple[str, str] | None = None
-) -> tuple[str, str]:
-    """Mean square of the frames up to each one and of the training set's second.
-
-    Args:
-        samples: (B, 1, N).
-        past: (B,) sum of the mean squares of the frames before, in float64; (B,) their number, an integer.
-
-    Returns:
-        (B, 1, T) power; (B, 1, T) sums up to each frame, in float64.
-    """
-    window = config.window_samples
-    average = np.full((1, 1, window), 1 / window, np.float32)
-    power = graph.op("Conv", graph.op("Mul", samples, samples), average, strides=[config.hop_samples])
-    sums = graph.op("CumSum", graph.op("Cast", power, to=TensorProto.DOUBLE), np.array(2))
-    ones = graph.op("ConstantOfShape", graph.op("Shape", power), value=numpy_helper.from_array(np.ones(1)))
-    number = graph.op("CumSum", ones, np.array(2))
-    if past is not None:
-        sums = graph.op("Add", sums, graph.op("Unsqueeze", past[0], integers(1, 2)))
-        count = graph.op("Cast", past[1], to=TensorProto.DOUBLE)
-        number = graph.op("Add", number, graph.op("Unsqueeze", count, integers(1, 2)))
-    prior = PRIOR_SECONDS / config.hop_seconds
-    total = graph.op("Add", sums, np.array(prior * float(layer["prior_power"])))
-    mean = graph.op("Div", total, graph.op("Add", number, np.array(prior)))
-    return graph.op("Cast", mean, to=TensorProto.FLOAT), sums

@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto
 
 from ds2.export.acoustic import convolution_layer, flattened, head, log_probs, lookahead_convolution, phone_scores
-from ds2.export.frontend import adaptive_power, adaptively_centred, log_power, standardised
+from ds2.export.frontend import adaptive_power, adaptively_centred, level_of, log_power, standardised
 from ds2.export.gate import channel_gate
 from ds2.export.graph_builder import Graph, integers, positions, value
 from ds2.export.options import Weights
@@ -119,14 +119,17 @@ def _features(step: _Step, config: ModelConfig, layer: LayerWeights) -> str:
     """(B, F, q), 0 after the end."""
     graph = step.graph
     samples = graph.op("Unsqueeze", "samples", integers(1))
-    past = step.state("power_sum", kind=TensorProto.DOUBLE), "positions"
-    power, sums = adaptive_power(graph, config.frontend, layer, samples, past)
+    level = level_of(graph, config.frontend, samples, step.state("sounding", kind=TensorProto.DOUBLE))
+    last = graph.op("Gather", level.number, np.array(-1), axis=2)
+    step.keep("sounding", graph.op("Squeeze", last, integers(1)))
+    past = step.state("power_sum", kind=TensorProto.DOUBLE)
+    power, sums = adaptive_power(graph, config.frontend, layer, level, past)
     last = graph.op("Gather", sums, np.array(-1), axis=2)
     step.keep("power_sum", graph.op("Squeeze", last, integers(1)))
     features = log_power(graph, config.frontend, samples, power)
     if config.frontend.mean == "adaptive":
-        before = step.state("feature_sum", config.frontend.bins, kind=TensorProto.DOUBLE), "positions"
-        features, sums = adaptively_centred(graph, config.frontend, layer, features, before)
+        before = step.state("feature_sum", config.frontend.bins, kind=TensorProto.DOUBLE)
+        features, sums = adaptively_centred(graph, config.frontend, layer, features, level, before)
         step.keep("feature_sum", graph.op("Gather", sums, np.array(-1), axis=2))
     features = standardised(graph, layer, features)
     return graph.op("Mul", features, graph.op("Unsqueeze", step.valid(features, 2, 1, 0), integers(1)))

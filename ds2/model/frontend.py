@@ -1,6 +1,7 @@
 """Front end: samples -> log-spectrogram features (Deep Speech 2, section 3: power-normalised audio, 20 ms / 10 ms)."""
 
 import functools
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,20 @@ def _mel_bands(config: FrontendConfig, device: torch.device, dtype: torch.dtype)
         return torch.from_numpy(bands).to(device, dtype)
 
 
+class Level(NamedTuple):
+    """Of each of (B, T) frames, in float64.
+
+    Attributes:
+        squares: mean square of its samples.
+        sounding: 1, or 0 where it is digital silence, which tells nothing of a voice and its room.
+        number: of the sounding frames of the stream up to it.
+    """
+
+    squares: Tensor
+    sounding: Tensor
+    number: Tensor
+
+
 class Frontend(nn.Module):
     """Samples -> standardised log-power spectrogram.
 
@@ -34,7 +49,7 @@ class Frontend(nn.Module):
 
     The power is that of the whole utterance; or, in a model for live streams, the mean over the frames up to the
     present one and one second at the training set's power: known at once, the same live and offline, and closer and
-    closer to the speaker's power.
+    closer to the speaker's power. Frames of digital silence do not count.
 
     The bins are linear or, with `mel_bins`, bands of the mel scale. `mean` and `std` (F,) are statistics of the
     training set (`set_statistics`); `config.mean` says whether an utterance is first moved by its own mean.
@@ -60,33 +75,44 @@ class Frontend(nn.Module):
     def log_spectrogram(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) float samples, (B,) lengths -> (B, F, T) natural log of power, (B,) frames; not yet standardised."""
         samples = torch.where(valid_mask(sample_lengths, samples.shape[1]), samples, 0.0)
-        return self.log_frames(*self._framed(samples, sample_lengths)), self.frames(sample_lengths)
+        frames = self._framed(samples)
+        power = self._power(samples, sample_lengths, self.level_of_utterances(frames))
+        return self.log_frames(frames, power), self.frames(sample_lengths)
 
-    def _framed(self, samples: Tensor, sample_lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, N) samples, 0 beyond the (B,) lengths -> (B, T, window) frames, (B, T) or (B, 1) power of them."""
+    def _framed(self, samples: Tensor) -> Tensor:
+        """(B, N) samples -> (B, T, window) frames."""
         window, hop = self.config.window_samples, self.config.hop_samples
-        frames = nn.functional.pad(samples, (0, max(0, window - samples.shape[1]))).unfold(1, window, hop)
-        if self.config.power == "adaptive":
-            power_sum = torch.zeros(len(samples), dtype=torch.float64, device=samples.device)
-            power, _ = self.adaptive_power(frames, power_sum, torch.zeros_like(power_sum))
-        else:
-            power = (samples.square().sum(1) / sample_lengths.clamp(min=1)).unsqueeze(1)
-        return frames, power
+        return nn.functional.pad(samples, (0, max(0, window - samples.shape[1]))).unfold(1, window, hop)
 
-    def adaptive_power(self, frames: Tensor, power_sum: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean square of all frames of a stream up to each one, mixed with the training set's.
+    def _power(self, samples: Tensor, sample_lengths: Tensor, level: Level) -> Tensor:
+        """(B, N) samples, 0 beyond the (B,) lengths, the level of their T frames -> (B, T) or (B, 1) power."""
+        if self.config.power == "adaptive":
+            return self.adaptive_power(level, level.squares.new_zeros(len(samples)))[0]
+        return (samples.square().sum(1) / sample_lengths.clamp(min=1)).unsqueeze(1)
+
+    def level_of_utterances(self, frames: Tensor) -> Level:
+        """(B, T, window) samples of whole utterances."""
+        return self.level(frames, torch.zeros(len(frames), dtype=torch.float64, device=frames.device))
+
+    def level(self, frames: Tensor, before: Tensor) -> Level:
+        """(B, T, window) samples, (B,) float64 number of the sounding frames of the stream before them."""
+        squares = frames.double().square().mean(2)
+        sounding = (squares > SILENCE**2).double()
+        return Level(squares, sounding, before.unsqueeze(1) + sounding.cumsum(1))
+
+    def adaptive_power(self, level: Level, power_sum: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean square of all sounding frames of a stream up to each one, mixed with the training set's.
 
         Args:
-            frames: (B, T, window) samples.
-            power_sum: (B,) float64, sum of the mean squares of the frames before; count: (B,) their number.
+            level: of (B, T) frames.
+            power_sum: (B,) float64, sum of the mean squares of the frames before.
 
         Returns:
             (B, T) power, (B, T) float64 sums up to each frame.
         """
-        sums = power_sum.unsqueeze(1) + frames.double().square().mean(2).cumsum(1)
+        sums = power_sum.unsqueeze(1) + level.squares.cumsum(1)
         prior = PRIOR_SECONDS / self.config.hop_seconds
-        number = count.unsqueeze(1) + torch.arange(1, frames.shape[1] + 1, device=frames.device)
-        return ((prior * self.prior_power + sums) / (prior + number)).to(frames.dtype), sums
+        return ((prior * self.prior_power + sums) / (prior + level.number)).to(self.mean.dtype), sums
 
     def log_frames(self, frames: Tensor, power: Tensor) -> Tensor:
         """(B, T, window) samples, (B, T) or (B, 1) power -> (B, F, T) natural log of power, not yet standardised."""
@@ -98,8 +124,9 @@ class Frontend(nn.Module):
         scale = torch.where(power > SILENCE**2, power, 1.0).reciprocal().unsqueeze(2)
         return torch.addcmul(energy.new_full((), POWER_FLOOR), energy, scale).log().transpose(1, 2)
 
-    def centred(self, features: Tensor, lengths: Tensor) -> Tensor:
-        """(B, F, T) log power, (B,) frames -> the same, moved so that the mean of each bin is the training set's.
+    def centred(self, features: Tensor, lengths: Tensor, level: Level) -> Tensor:
+        """(B, F, T) log power, (B,) frames, their level -> the same, moved so that the mean of each bin is the training
+        set's.
 
         The mean is that of the utterance (cepstral mean normalisation): a voice and a microphone become an average one.
         """
@@ -107,25 +134,25 @@ class Frontend(nn.Module):
             return features
         if self.config.mean == "adaptive":
             sums = torch.zeros(features.shape[:2], dtype=torch.float64, device=features.device)
-            return self.adaptively_centred(features, sums, torch.zeros_like(sums[:, 0]))[0]
+            return self.adaptively_centred(features, level, sums)[0]
         own = torch.where(valid_mask(lengths, features.shape[2]).unsqueeze(1), features, 0.0)
         mean = own.sum(2) / lengths.clamp(min=1).unsqueeze(1)
         return features + (self.mean - mean).unsqueeze(2)
 
-    def adaptively_centred(self, features: Tensor, sums: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
-        """`centred` by the mean of all frames of a stream up to each one, mixed with the training set's.
+    def adaptively_centred(self, features: Tensor, level: Level, sums: Tensor) -> tuple[Tensor, Tensor]:
+        """`centred` by the mean of all sounding frames of a stream up to each one, mixed with the training set's.
 
         Args:
             features: (B, F, T) log power.
-            sums: (B, F) float64, over the frames before; count: (B,) their number.
+            level: of these frames.
+            sums: (B, F) float64, over the sounding frames before.
 
         Returns:
             (B, F, T) features, (B, F) sums after the last frame.
         """
-        sums = sums.unsqueeze(2) + features.double().cumsum(2)
+        sums = sums.unsqueeze(2) + (features * level.sounding.unsqueeze(1)).cumsum(2)
         prior = PRIOR_SECONDS / self.config.hop_seconds
-        number = count.view(-1, 1, 1) + torch.arange(1, features.shape[2] + 1, device=features.device)
-        mean = (sums + prior * self.mean.double().unsqueeze(1)) / (prior + number)
+        mean = (sums + prior * self.mean.double().unsqueeze(1)) / (prior + level.number.unsqueeze(1))
         return features + (self.mean.unsqueeze(1) - mean.to(features.dtype)), sums[:, :, -1]
 
     def standardised(self, features: Tensor) -> Tensor:
@@ -138,7 +165,8 @@ class Frontend(nn.Module):
         lengths = self.frames(sample_lengths)
         if 2 * samples.numel() > CACHED and samples.device.type == "cpu":
             return self._one_by_one(samples, sample_lengths, lengths), lengths
-        features = self.standardised(self.centred(self.log_spectrogram(samples, sample_lengths)[0], lengths))
+        samples = torch.where(valid_mask(sample_lengths, samples.shape[1]), samples, 0.0)
+        features = self._features(samples, sample_lengths, lengths)
         valid = valid_mask(lengths, features.shape[2]).unsqueeze(1)
         return torch.where(valid, features, 0.0), lengths
 
@@ -148,9 +176,16 @@ class Frontend(nn.Module):
         features = samples.new_zeros(len(samples), frames, self.config.bins)
         for number, (count, length) in enumerate(zip(sample_lengths.tolist(), lengths.tolist(), strict=True)):
             one = slice(number, number + 1)
-            found = self.log_frames(*self._framed(samples[one, :count], sample_lengths[one]))
-            features[number, :length] = self.standardised(self.centred(found, lengths[one]))[0].T
+            found = self._features(samples[one, :count], sample_lengths[one], lengths[one])
+            features[number, :length] = found[0].T
         return features.transpose(1, 2)
+
+    def _features(self, samples: Tensor, sample_lengths: Tensor, lengths: Tensor) -> Tensor:
+        """(B, N) samples, 0 beyond the (B,) lengths, (B,) frames -> (B, F, T), standardised."""
+        frames = self._framed(samples)
+        level = self.level_of_utterances(frames)
+        found = self.log_frames(frames, self._power(samples, sample_lengths, level))
+        return self.standardised(self.centred(found, lengths, level))
 
     def set_statistics(self, mean: Tensor, std: Tensor) -> None:
         """Standardises by the (F,) mean and deviation of the training set's log-power; deviations are at least 1.

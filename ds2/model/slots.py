@@ -103,7 +103,8 @@ class SlotModel:
         self.precision = precision
         self.spare = slots  # pads batches
         self.steps = Steps.of(model.config)
-        self.power_sum = torch.zeros(slots + 1, dtype=torch.float64, device=self.device)
+        self.sounding = torch.zeros(slots + 1, dtype=torch.float64, device=self.device)  # frames so far
+        self.power_sum = torch.zeros_like(self.sounding)
         self.feature_sum = self.power_sum.new_zeros(slots + 1, model.config.frontend.bins)
         with torch.no_grad():
             self.convolutions = fold_convolutions(model, slots + 1)
@@ -165,12 +166,13 @@ class SlotModel:
         frontend = self.model.frontend
         frames = samples.unfold(1, self.config.frontend.window_samples, self.steps.hop)
         # Power, and mean where it adapts, go on from the sums over the sound before.
-        power, sums = frontend.adaptive_power(frames, batch.kept(self.power_sum), batch.positions.double())
+        level = frontend.level(frames, batch.kept(self.sounding))
+        batch.keep(self.sounding, level.number[:, -1])
+        power, sums = frontend.adaptive_power(level, batch.kept(self.power_sum))
         batch.keep(self.power_sum, sums[:, -1])
         features = frontend.log_frames(frames, power)
         if self.config.frontend.mean == "adaptive":
-            before = batch.kept(self.feature_sum), batch.positions.double()
-            features, feature_sum = frontend.adaptively_centred(features, *before)
+            features, feature_sum = frontend.adaptively_centred(features, level, batch.kept(self.feature_sum))
             batch.keep(self.feature_sum, feature_sum)
         features = frontend.standardised(features)
         return features * batch.valid(frames.shape[1], 1, 0).unsqueeze(1)

@@ -104,10 +104,10 @@ def test_valid_mask_by_hand() -> None:
 def test_the_training_sets_power_counts_for_a_second_at_any_rate() -> None:
     """At 11,025 Hz the hop is 110 samples, not 110.25: a second has 100.2 frames."""
     frontend = Frontend(FrontendConfig(11025, power="adaptive"))
-    silence = torch.zeros(1, 1, frontend.config.window_samples)
-    power, _ = frontend.adaptive_power(silence, torch.zeros(1, dtype=torch.float64), torch.zeros(1))
+    level = frontend.level_of_utterances(torch.full((1, 1, frontend.config.window_samples), 0.01))
+    power, _ = frontend.adaptive_power(level, torch.zeros(1, dtype=torch.float64))
     frames = 11025 / 110
-    assert float(power) == pytest.approx(float(frontend.prior_power) * frames / (frames + 1), rel=1e-6)
+    assert float(power) == pytest.approx((float(frontend.prior_power) * frames + 0.01**2) / (frames + 1), rel=1e-6)
 
 
 def test_mel_bands_by_hand() -> None:
@@ -146,8 +146,9 @@ def test_the_mean_of_an_utterance_becomes_that_of_the_training_set() -> None:
     frontend = Frontend(FrontendConfig(8000, mean="utterance"))
     frontend.set_statistics(torch.randn(81), torch.full((81,), 2.0))
     log_power, lengths = 3 + 2 * torch.randn(2, 81, 30), torch.tensor([30, 20])
-    found = frontend.standardised(frontend.centred(log_power, lengths))
-    coloured = frontend.standardised(frontend.centred(log_power + torch.randn(81, 1), lengths))
+    level = frontend.level_of_utterances(torch.ones(2, 30, 160))
+    found = frontend.standardised(frontend.centred(log_power, lengths, level))
+    coloured = frontend.standardised(frontend.centred(log_power + torch.randn(81, 1), lengths, level))
     torch.testing.assert_close(found[0].mean(1), torch.zeros(81), atol=1e-5, rtol=0)
     torch.testing.assert_close(found[1, :, :20].mean(1), torch.zeros(81), atol=1e-5, rtol=0)
     torch.testing.assert_close(found[0], coloured[0], atol=1e-4, rtol=0)
@@ -159,14 +160,31 @@ def test_the_adaptive_mean_by_hand() -> None:
     frontend.set_statistics(torch.full((81,), 4.0), torch.ones(81))
     log_power = torch.zeros(1, 81, 3)
     log_power[0, :, 1] = 6.0
-    found = frontend.centred(log_power, torch.tensor([3]))
+    sound = torch.ones(1, 3, 160)
+    found = frontend.centred(log_power, torch.tensor([3]), frontend.level_of_utterances(sound))
     means = [(100 * 4 + 0) / 101, (100 * 4 + 6) / 102, (100 * 4 + 6) / 103]
     expected = [0 + 4 - means[0], 6 + 4 - means[1], 0 + 4 - means[2]]
     torch.testing.assert_close(found[0, 0], torch.tensor(expected))
     sums, count = torch.zeros(1, 81, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
-    first, sums = frontend.adaptively_centred(log_power[:, :, :2], sums, count)
-    second, _ = frontend.adaptively_centred(log_power[:, :, 2:], sums, count + 2)
+    first, sums = frontend.adaptively_centred(log_power[:, :, :2], frontend.level(sound[:, :2], count), sums)
+    second, _ = frontend.adaptively_centred(log_power[:, :, 2:], frontend.level(sound[:, 2:], count + 2), sums)
     torch.testing.assert_close(torch.cat([first, second], dim=2), found)
+
+
+def test_digital_silence_teaches_nothing() -> None:
+    """Before or within speech it leaves the features of the speech as they are: neither power nor mean takes it in."""
+    frontend = Frontend(FrontendConfig(8000, mean="adaptive", power="adaptive"))
+    frontend.set_statistics(torch.full((81,), -3.0), torch.ones(81))
+    generator = torch.Generator().manual_seed(0)
+    first, second = 0.1 * torch.randn(2, 8000, generator=generator)
+    alone, _ = frontend(torch.cat([first, second])[None], torch.tensor([16000]))
+    faint = 1e-6 * torch.randn(80000, generator=generator)  # what decoders make of silence
+    silenced = torch.cat([torch.zeros(40000), first, faint, second])
+    found, _ = frontend(silenced[None], torch.tensor([len(silenced)]))
+    # From the first frame that lies within the sound, and but for those that lie in both parts of it.
+    torch.testing.assert_close(found[..., 500:598], alone[..., :98], atol=0.05, rtol=0)
+    torch.testing.assert_close(found[..., -98:], alone[..., -98:], atol=0.05, rtol=0)
+    assert found[..., 400:498].max() < -3  # silence itself lies far below speech
 
 
 def test_mel_bands_are_brought_to_a_device_once(monkeypatch: pytest.MonkeyPatch) -> None:

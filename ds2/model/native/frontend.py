@@ -1,11 +1,21 @@
 """The front end as ds2/model/frontend.py defines it."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
 from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.slots import SlotBatch
 from ds2.utils.mel import mel_bands
+
+
+class Level(NamedTuple):
+    """Of (B, T) frames, in float64; see `Frontend.level`."""
+
+    squares: np.ndarray
+    sounding: np.ndarray
+    number: np.ndarray
 
 
 class NativeFrontend:
@@ -24,13 +34,14 @@ class NativeFrontend:
         """(N,) of an utterance -> (1, T, F) features."""
         missing = max(0, self.config.window_samples - len(samples))
         frames = self._framed(np.pad(samples, (0, missing))[None])
+        level = self._level(frames, np.zeros(1))
         if self.config.power == "adaptive":
-            power, _ = self._adaptive_power(frames, np.zeros(1), np.zeros(1))
+            power, _ = self._adaptive_power(level, np.zeros(1))
         else:
             power = np.full((1, 1), np.dot(samples, samples) / max(1, len(samples)), np.float32)
         features = self._log_power(frames, power)
         if self.config.mean == "adaptive":
-            features, _ = self._adaptively_centred(features, np.zeros((1, self.config.bins)), np.zeros(1))
+            features, _ = self._adaptively_centred(features, level, np.zeros((1, self.config.bins)))
         elif self.config.mean == "utterance":
             features += self.mean - features.mean(1, keepdims=True)
         return self._standardised(features)
@@ -38,12 +49,14 @@ class NativeFrontend:
     def step(self, batch: SlotBatch, samples: np.ndarray) -> np.ndarray:
         """(B, N) of a chunk of each stream -> (B, T, F) features, going on from the sums over the sound before."""
         frames = self._framed(samples)
-        power, sums = self._adaptive_power(frames, batch.kept("power_sum", (), np.float64), batch.positions)
+        level = self._level(frames, batch.kept("sounding", (), np.float64))
+        batch.keep("sounding", level.number[:, -1])
+        power, sums = self._adaptive_power(level, batch.kept("power_sum", (), np.float64))
         batch.keep("power_sum", sums[:, -1])
         features = self._log_power(frames, power)
         if self.config.mean == "adaptive":
             before = batch.kept("feature_sum", (self.config.bins,), np.float64)
-            features, feature_sums = self._adaptively_centred(features, before, batch.positions)
+            features, feature_sums = self._adaptively_centred(features, level, before)
             batch.keep("feature_sum", feature_sums[:, -1])
         return self._standardised(features)
 
@@ -53,13 +66,16 @@ class NativeFrontend:
             :, :: self.config.hop_samples
         ]
 
-    def _adaptive_power(
-        self, frames: np.ndarray, power_sum: np.ndarray, count: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(B, T, window) samples, (B,) sum over the frames before, (B,) their number -> (B, T) power, (B, T) sums."""
-        sums = power_sum[:, None] + np.square(frames, dtype=np.float64).mean(2).cumsum(1)
-        number = count[:, None] + np.arange(1, frames.shape[1] + 1)
-        power = (self.prior * self.prior_power + sums) / (self.prior + number)
+    def _level(self, frames: np.ndarray, before: np.ndarray) -> Level:
+        """(B, T, window) samples, (B,) sounding frames before them."""
+        squares = np.square(frames, dtype=np.float64).mean(2)
+        sounding = (squares > SILENCE**2).astype(np.float64)
+        return Level(squares, sounding, before[:, None] + sounding.cumsum(1))
+
+    def _adaptive_power(self, level: Level, power_sum: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Level, (B,) sum over the frames before -> (B, T) power, (B, T) sums."""
+        sums = power_sum[:, None] + level.squares.cumsum(1)
+        power = (self.prior * self.prior_power + sums) / (self.prior + level.number)
         return power.astype(np.float32), sums
 
     def _log_power(self, frames: np.ndarray, power: np.ndarray) -> np.ndarray:
@@ -73,12 +89,11 @@ class NativeFrontend:
         return found
 
     def _adaptively_centred(
-        self, features: np.ndarray, sums: np.ndarray, count: np.ndarray
+        self, features: np.ndarray, level: Level, sums: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(B, T, F) log-power, (B, F) sums over the (B,) frames before -> the same, centred, (B, T, F) sums."""
-        sums = sums[:, None] + features.cumsum(1, dtype=np.float64)
-        number = count[:, None, None] + np.arange(1, features.shape[1] + 1)[:, None]
-        mean = (sums + self.prior * self.mean.astype(np.float64)) / (self.prior + number)
+        """(B, T, F) log-power, level, (B, F) sums over the frames before -> the same, centred, (B, T, F) sums."""
+        sums = sums[:, None] + (features * level.sounding[:, :, None]).cumsum(1)
+        mean = (sums + self.prior * self.mean.astype(np.float64)) / (self.prior + level.number[:, :, None])
         return features + (self.mean - mean.astype(np.float32)), sums
 
     def _standardised(self, features: np.ndarray) -> np.ndarray:
