@@ -82,11 +82,12 @@ def align_command(
 def _check_all_inputs(
     folder: "OutputFolder", pairs: "list[AlignmentJob]", recordings: "list[RecordingSpan]", pictures: bool
 ) -> None:
-    """Refuses to write over any recording or text of the run, whichever of them the output belongs to."""
+    """Refuses to write over any recording or text of the run, and over a text that lies beside its recording."""
     inputs = [path for pair in pairs for path in (pair.audio, pair.text) if path is not None]
     drawn = folder.folder.glob(f"*.{PICTURE}") if pictures else ()  # how many each gets is not known yet
     failures = folder.failures if len(pairs) > 1 else None
     refuse_overwriting(inputs, [*folder.outputs(recordings), *drawn, failures])
+    folder.check_texts(recordings)
 
 
 def _show_alignments(results: "Results", folder: "OutputFolder", draw: "Draw", several: bool) -> int:

@@ -53,8 +53,12 @@ def test_the_text_beside_a_recording_is_kept(run: Callable[..., Outcome], tmp_pa
     text.write_text("my own text\n")
     assert_refused(run("transcribe", audio, "--output", tmp_path), "talk.txt: lies beside its recording")
     assert_refused(run("align", audio, text, "--output", tmp_path, "--format", "txt,srt"), REFUSED)
+    other = tmp_path / "other.lab"
+    other.write_text("some text\n")
+    beside = run("align", audio, other, "--output", tmp_path, "--format", "txt,srt")
+    assert_refused(beside, "talk.txt: lies beside its recording")
     assert text.read_text() == "my own text\n"
-    assert [path.name for path in sorted(tmp_path.iterdir())] == ["talk.opus", "talk.txt"]
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["other.lab", "talk.opus", "talk.txt"]
 
 
 @pytest.mark.parametrize("suffix", ["json", "srt", "vtt", "TextGrid"])
