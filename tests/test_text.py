@@ -146,6 +146,9 @@ def test_chinese_characters_and_latin_share_an_alphabet() -> None:
         ("zh", "20℃-25℃", "二十摄氏度到二十五摄氏度"),
         ("", "room 101", "room 101"),
         ("en", "a naïve café, No. 5; No, 5", "a naïve café number five no five"),
+        ("en", "Mr. Smith, MRS. JONES and Dr Brown", "mister smith missus jones and doctor brown"),
+        ("en", "an MR scan on Elm Dr. again", "an mr scan on elm dr again"),
+        ("zh", "电话13800138000,有13800138000元", "电话一三八零零一三八零零零有一百三十八亿零一十三万八千元"),
     ],
 )
 def test_numbers_as_they_are_said(language: str, text: str, expected: str) -> None:

@@ -148,7 +148,8 @@ def split_command(
 
     Args:
         manifest: JSON Lines with audio_filepath, duration, text.
-        output: Folder for train.jsonl, dev.jsonl and test.jsonl; those of an earlier split are replaced or removed.
+        output: Folder for train.jsonl, dev.jsonl and test.jsonl; those of an earlier split are replaced or removed,
+            manifests with other utterances refused.
         dev: Share of the hours; 0 for no dev set.
         test: Share of the hours; 0 for no test set.
         by: What no two subsets may share: speaker, text, or utterance.
@@ -156,11 +157,14 @@ def split_command(
     """
     from ds2.cli.recipe_scripts import write_splits
     from ds2.data.manifest import read_manifest
-    from ds2.data.split import split
+    from ds2.data.split import check_earlier, split
 
-    refuse_overwriting([manifest], [output / f"{name}.jsonl" for name in ("train", "dev", "test")])
+    targets = [output / f"{name}.jsonl" for name in ("train", "dev", "test")]
+    refuse_overwriting([manifest], targets)
+    utterances = read_manifest(manifest)
     shares = {name: share for name, share in (("dev", dev), ("test", test)) if share}
-    subsets = {"dev": [], "test": [], **split(read_manifest(manifest), shares, by, seed)}
+    subsets = {"dev": [], "test": [], **split(utterances, shares, by, seed)}
+    check_earlier(targets, utterances)
     old = [name for name, subset in subsets.items() if not subset and (output / f"{name}.jsonl").exists()]
     write_splits(output, subsets)
     for name in old:

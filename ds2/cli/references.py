@@ -31,11 +31,21 @@ def comparable_references(
     if capitals := sum(map(ne, written, utterances)):
         print(f"ds2: the model has no capitals: {capitals} references are compared in lower case", file=sys.stderr)
     if line := beyond_alphabet(tokenizer, utterances):
-        language = "zh" if tokenizer.ideographs else "en"
-        helps = normalize is None and beyond_alphabet(tokenizer, normalized(utterances, language)) != line
-        hint = f"; --normalize {language} brings them to the normal form" if helps else ""
-        print(f"ds2: {line}{hint}", file=sys.stderr)
+        print(f"ds2: {line}{_remedy(tokenizer, utterances, line, normalize)}", file=sys.stderr)
     return utterances
+
+
+def _remedy(tokenizer: "Tokenizer", utterances: "Sequence[Utterance]", line: str, normalize: str | None) -> str:
+    """What to do about references that a model cannot write; empty where nothing helps."""
+    from ds2.recognition.evaluate import beyond_alphabet, normalized
+    from ds2.text import is_ideograph
+
+    chinese = sum(any(map(is_ideograph, utterance.text)) for utterance in utterances)
+    if not tokenizer.ideographs and 2 * chinese > len(utterances):
+        return "; they are Chinese: take a model that writes it, such as --model mandarin"
+    language = "zh" if tokenizer.ideographs else "en"
+    helps = normalize is None and beyond_alphabet(tokenizer, normalized(utterances, language)) != line
+    return f"; --normalize {language} brings them to the normal form" if helps else ""
 
 
 def warn_of_few(utterances: "Sequence[Utterance]") -> None:

@@ -1,12 +1,14 @@
 """Manifests split into subsets, joined and sampled; a speaker or a sentence stays in one subset."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from ds2.data.columnar import Selection, durations, values
+from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError, ParameterError
 
@@ -44,6 +46,18 @@ def split(
             filled += seconds[order[-1]]
             subsets[name].append(order.pop())
     return {name: _of_groups(utterances, group, wanted) for name, wanted in {"train": order, **subsets}.items()}
+
+
+def check_earlier(paths: Iterable[Path], utterances: Sequence[Utterance]) -> None:
+    """Refuses to replace manifests that no split of these utterances can have written.
+
+    Raises:
+        InputError: naming one with an utterance that is not among them.
+    """
+    for path in filter(Path.is_file, paths):
+        known = {utterance.span for utterance in utterances}
+        if other := next((each for each in read_manifest(path) if each.span not in known), None):
+            raise InputError(f"{other.place}: is not of the manifest to split; name another folder")
 
 
 def cut_speakers(utterances: Sequence[Utterance], speakers: set[str]) -> tuple[list[Utterance], list[Utterance]]:

@@ -14,7 +14,7 @@ from ds2.utils.mel import mel_bands
 LONGEST_WINDOW = 2048  # samples: its Fourier transform is a table of 17 MB
 
 
-class Level(NamedTuple):
+class LevelNodes(NamedTuple):
     """(B, 1, T) of each frame, in float64; see `Frontend.level`."""
 
     squares: str
@@ -67,7 +67,7 @@ def log_power(graph: Graph, config: FrontendConfig, samples: str, power: str) ->
     return graph.op("Log", graph.op("Add", graph.op("Div", energy, power), scalar(POWER_FLOOR)))
 
 
-def level_of(graph: Graph, config: FrontendConfig, samples: str, before: str = "") -> Level:
+def level_of(graph: Graph, config: FrontendConfig, samples: str, before: str = "") -> LevelNodes:
     """(B, 1, N) samples, (B,) float64 sounding frames of the stream before them."""
     window = config.window_samples
     average = np.full((1, 1, window), 1 / window, np.float32)
@@ -77,11 +77,11 @@ def level_of(graph: Graph, config: FrontendConfig, samples: str, before: str = "
     number = graph.op("CumSum", sounding, np.array(2))
     if before:
         number = graph.op("Add", number, graph.op("Unsqueeze", before, integers(1, 2)))
-    return Level(squares, sounding, number)
+    return LevelNodes(squares, sounding, number)
 
 
 def adaptive_power(
-    graph: Graph, config: FrontendConfig, layer: LayerWeights, level: Level, past: str = ""
+    graph: Graph, config: FrontendConfig, layer: LayerWeights, level: LevelNodes, past: str = ""
 ) -> tuple[str, str]:
     """Mean square of the sounding frames up to each one and of the training set's second.
 
@@ -101,7 +101,7 @@ def adaptive_power(
 
 
 def adaptively_centred(
-    graph: Graph, config: FrontendConfig, layer: LayerWeights, features: str, level: Level, past: str = ""
+    graph: Graph, config: FrontendConfig, layer: LayerWeights, features: str, level: LevelNodes, past: str = ""
 ) -> tuple[str, str]:
     """(B, F, T) log-power -> the same by the mean of all sounding frames up to each one, mixed with the training set's.
 

@@ -23,6 +23,7 @@ ENDING_LETTERS = 3
 DILATIONS = (1, 2, 4)  # words between the three that a convolution looks at
 DIRECTIONS = ("", "_reverse")
 EMBEDDING = "embedding.weight"
+ACRONYMS = frozenset("usa uk eu tv bbc nasa fbi cia nato dna hiv usb dvd cd pc ceo".split())  # no other words
 BLOCK, CONTEXT = 1000, 100  # words that are tagged at once, and those around them: memory for an hour stays small
 
 
@@ -93,9 +94,13 @@ class Punctuator:
         """The display form of each word: with a capital where one is due, and with the mark after it."""
         shown, begins = [], True
         for word, (mark, capital) in zip(words, self.tags(words), strict=True):
-            shown.append((word[:1].upper() + word[1:] if capital or begins else word) + MARKS[mark])
+            shown.append(_display_form(word, capital or begins) + MARKS[mark])
             begins = mark in STOPS
         return shown
+
+
+def _display_form(word: str, capital: bool) -> str:
+    return word.upper() if word in ACRONYMS else word[:1].upper() + word[1:] if capital else word
 
 
 def number_of(word: str, index: Mapping[str, int]) -> int:

@@ -35,8 +35,11 @@ TIME = re.compile(
     r"(?: o'clock)?(?P<half>(?= ?[ap]\.? ?m\b))?",
     re.I,
 )
-# Spelled in digits where a part begins with a zero: 007, 00, 555-0199; not within a longer number, a time or a share.
+# Spelled in digits where a part begins with a zero, and telephones: 007, 00, 555-0199; not within a longer number, a
+# time or a share.
 CODE = re.compile(rf"(?<![\d.,:/⁄{SIGNS}])(?<!\d-)\d++(?:-\d++)*+(?![:/⁄.,]\d| ?[%‰]|(?:st|nd|rd|th)\b)")
+PHONE = re.compile(r"(?:1-)?\d{3}-\d{3}-\d{4}|\d{3}-\d{2}(?!00)\d\d")  # 555-1234; 500-1000 is a range
+AREA_CODE = re.compile(r"\((\d{3})\) ?(?=\d{3}-\d{4}(?!\d))")
 NUMBER_SIGN = re.compile(r"\bNo\. ?(?=\d)")
 THIN_SPACES = re.compile(r"(?<!\d)\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?!\d)")  # between thousands
 THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?: 000)+(?!\d)")
@@ -70,6 +73,7 @@ MANDARIN_SUM = re.compile(r"([¥$€£]) ?(\d++(?:\.\d++)?[万亿千百]*+)(?:�
 CLOCK = re.compile(r"(?<![\d:.])([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d)秒?|分)?(?![\d:])")
 MANDARIN_DEGREES = re.compile(r"(?<=\d) ?° ?([CF])(?![A-Za-z])")
 MANDARIN_SHARE = re.compile(r"(?<!\d)(-?)(\d++(?:\.\d++)?) ?([%‰])")
+MOBILE = re.compile(r"(?<![\d.,])1[3-9]\d{9}(?!\d|[.,]\d| ?[元个人万亿])")
 BORN = re.compile(r"(?<![\d.-])\d\d(?=后)")  # 90后: who was born in the nineties
 # Not 010-12345678, nor 1-2-3.
 RANGE = r"(?<![\d-])(\d{1,6}(?:[年月日点分秒元%‰]|美元|[摄华]氏度)?) ?[-–—~] ?(?=(?!0\d)\d{1,6}(?![\d-]))"
@@ -89,7 +93,7 @@ def english_numbers(text: str) -> str:
     text = THOUSANDS.sub(lambda match: match[0].replace(" ", ","), text)
     text = INDIAN.sub(lambda match: match[0].replace(",", ""), text)
     text = DECIMAL_COMMA.sub(_decimal_point, text)
-    text = CODE.sub(_spelled, text)
+    text = CODE.sub(_spelled, AREA_CODE.sub(r"\1-", text))
     text = DOTTED.sub(lambda match: match[0].replace(".", " point "), text)
     text = FRACTION.sub(_fraction, text)
     text = SUMS.sub(lambda match: f" {_cardinal(match[2].replace(',', ''))} to {match[1]}", text)
@@ -137,13 +141,17 @@ def _decimal_point(match: re.Match[str]) -> str:
 
 
 def _spelled(match: re.Match[str]) -> str:
-    """007 -> 0 0 7; 555-0199 -> 5 5 5 0 1 9 9."""
+    """007 -> 0 0 7; 555-1234 -> 5 5 5 1 2 3 4."""
     return " ".join(match[0].replace("-", "")) if _is_code(match[0]) else match[0]
 
 
 def _is_code(figures: str) -> bool:
-    """Whether a part is 00, or of three digits or more and begins with a zero: no number is, and no part of a date."""
-    return any(part == "00" or (part[0] == "0" and len(part) > 2) for part in figures.split("-"))
+    """Whether it is a telephone's, or a part is 00, or has three digits or more and begins with a zero.
+
+    No number begins so, and no part of a date.
+    """
+    parts = figures.split("-")
+    return bool(PHONE.fullmatch(figures)) or any(part == "00" or (part[0] == "0" and len(part) > 2) for part in parts)
 
 
 def _fraction(match: re.Match[str]) -> str:
@@ -212,7 +220,7 @@ def _digits(number: str) -> str:
 def mandarin_numbers(text: str) -> str:
     """1,234 -> 一千二百三十四; 3.5% -> 百分之三点五; 10:05 -> 十点零五分; 2021-05-03 -> 二零二一年五月三日.
 
-    18°C becomes 十八摄氏度. 3-5 is a range, 三到五; 007 and 90后 are spelled, 零零七 and 九零后.
+    18°C becomes 十八摄氏度. 3-5 is a range, 三到五; 007, 90后 and telephones are spelled, 零零七 and 九零后.
     """
     import cn2an
 
@@ -223,6 +231,7 @@ def mandarin_numbers(text: str) -> str:
     text = CLOCK.sub(_mandarin_time, text)
     text = RATIO.sub(r"\1比\2", text)  # what is no time: 1:3, 2:0
     text = YEARS.sub(r"\1年", text)
+    text = MOBILE.sub(lambda match: match[0].translate(MANDARIN_DIGITS), text)
     text = CODE.sub(_mandarin_spelled, text)
     text = MANDARIN_DEGREES.sub(lambda match: "摄氏度" if match[1] == "C" else "华氏度", text)
     text = re.sub(RANGE, r"\1到", text)

@@ -149,6 +149,7 @@ def test_eval_against_others(run: Callable[..., Outcome], spoken_digits: Callabl
         (" abcdefinv", "5 cafés", "--normalize en"),
         (" abcdefinv", "naïve", ""),  # the normal form keeps it
         ("设定二十九度", "设定29度。", "--normalize zh"),
+        (" abcdefinv", "设定二十九度", ""),
     ],
 )
 def test_a_hint_names_the_language_where_its_normal_form_helps(
@@ -158,3 +159,6 @@ def test_a_hint_names_the_language_where_its_normal_form_helps(
     told = capsys.readouterr().err
     assert "beyond the model's alphabet" in told
     assert told.rstrip().endswith(f"; {hint} brings them to the normal form") == bool(hint)
+    assert told.rstrip().endswith("; they are Chinese: take a model that writes it, such as --model mandarin") == (
+        text == "设定二十九度"
+    )

@@ -77,6 +77,18 @@ def test_split_leaves_no_part_of_an_earlier_run_and_says_so(
     assert sorted(path.name for path in (tmp_path / "s").iterdir()) == ["dev.jsonl", "train.jsonl"]
 
 
+def test_split_replaces_no_manifest_of_another_corpus(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
+    """Such as the official test set."""
+    (tmp_path / "s").mkdir()
+    write_manifest(tmp_path / "s" / "test.jsonl", read_manifest(spoken_digits(1)))
+    before = (tmp_path / "s" / "test.jsonl").read_bytes()
+    code, _, errors = run("split", spoken_digits(9), "--output", tmp_path / "s", "--by", "utterance", "--test", 0)
+    assert code == 2
+    assert "test.jsonl:1: is not of the manifest to split; name another folder" in errors
+    assert [path.name for path in (tmp_path / "s").iterdir()] == ["test.jsonl"]
+    assert (tmp_path / "s" / "test.jsonl").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -40,6 +40,8 @@ in the 2020s, her 30s, the 2000s|in the twenty twenties her thirties the two tho
 €10,00, $3,50, 2,75 €|ten euros three dollars and fifty cents two point seven five euros
 in 2019,20 men; $1,00,000|in twenty nineteen twenty men one hundred thousand dollars
 agent 007, zip 02139, 555-0199|agent zero zero seven zip zero two one three nine five five five zero one nine nine
+555-1234, (555) 123-4567|five five five one two three four five five five one two three four five six seven
+1-800-555-1234; 500-1000 men|one eight zero zero five five five one two three four five hundred one thousand men
 (020) 7946-0958, May 05, 2020|zero two zero seven nine four six zero nine five eight may five twenty twenty
 on 05-12-2020, 02-2020, 2020-05|on five twelve twenty twenty two twenty twenty twenty twenty five
 in 2020\u00a0300 people, wait...5|in twenty twenty three hundred people wait five

@@ -10,7 +10,7 @@ from ds2.model.native.slots import SlotBatch
 from ds2.utils.mel import mel_bands
 
 
-class Level(NamedTuple):
+class LevelArrays(NamedTuple):
     """Of (B, T) frames, in float64; see `Frontend.level`."""
 
     squares: np.ndarray
@@ -66,14 +66,14 @@ class NativeFrontend:
             :, :: self.config.hop_samples
         ]
 
-    def _level(self, frames: np.ndarray, before: np.ndarray) -> Level:
+    def _level(self, frames: np.ndarray, before: np.ndarray) -> LevelArrays:
         """(B, T, window) samples, (B,) sounding frames before them."""
         squares = np.square(frames, dtype=np.float64).mean(2)
         sounding = (squares > SILENCE**2).astype(np.float64)
-        return Level(squares, sounding, before[:, None] + sounding.cumsum(1))
+        return LevelArrays(squares, sounding, before[:, None] + sounding.cumsum(1))
 
-    def _adaptive_power(self, level: Level, power_sum: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Level, (B,) sum over the frames before -> (B, T) power, (B, T) sums."""
+    def _adaptive_power(self, level: LevelArrays, power_sum: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """LevelArrays, (B,) sum over the frames before -> (B, T) power, (B, T) sums."""
         sums = power_sum[:, None] + level.squares.cumsum(1)
         power = (self.prior * self.prior_power + sums) / (self.prior + level.number)
         return power.astype(np.float32), sums
@@ -89,7 +89,7 @@ class NativeFrontend:
         return found
 
     def _adaptively_centred(
-        self, features: np.ndarray, level: Level, sums: np.ndarray
+        self, features: np.ndarray, level: LevelArrays, sums: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """(B, T, F) log-power, level, (B, F) sums over the frames before -> the same, centred, (B, T, F) sums."""
         sums = sums[:, None] + (features * level.sounding[:, :, None]).cumsum(1)

@@ -26,6 +26,8 @@ from ds2.data.utterance import Utterance
 from ds2.recognition.compared_transcripts import read_other_texts
 from ds2.utils.errors import InputError, ParameterError
 
+NAMES = {"nemo": "out.jsonl", "lhotse": "cuts.jsonl", "parquet": "out.parquet"}
+
 
 @pytest.fixture
 def digits(spoken_digits: Callable[[int], Path]) -> list[Utterance]:
@@ -53,6 +55,14 @@ def test_what_is_written_reads_back(tmp_path: Path, digits: list[Utterance], nam
     assert facts == [(u.text, u.speaker, pytest.approx(u.duration, abs=1e-3)) for u in digits]
     before, after = (soundfile.read(rows[2].audio_path)[0] for rows in (digits, back))
     assert (before == after).all()
+
+
+@pytest.mark.parametrize("layout", ["lhotse", "parquet"])
+def test_a_name_by_which_a_layout_is_not_known_is_refused(tmp_path: Path, digits: list[Utterance], layout: str) -> None:
+    write_manifest(tmp_path / "in.jsonl", digits)
+    with pytest.raises(ParameterError, match="name a file that ends in"):
+        convert(tmp_path / "in.jsonl", tmp_path / "out", "", layout, None)
+    assert not list(tmp_path.glob("out*"))
 
 
 @pytest.mark.parametrize("name", ["kaldi", "cuts.jsonl"])
@@ -388,7 +398,8 @@ def test_a_name_that_is_not_utf8_stands_in_no_layout_of_others(
     odd = digits[0].audio_path.rename(digits[0].audio_path.with_name(os.fsdecode(b"\xff.wav")))
     write_manifest(tmp_path / "in.jsonl", [replace(digits[0], audio_path=odd), *digits[1:]])
     assert odd in {u.audio_path for u in converted(tmp_path / "in.jsonl", tmp_path / "m.jsonl")}
-    count, [line] = convert(tmp_path / "in.jsonl", tmp_path / "out.tsv", "", to, None)
+    target = tmp_path / NAMES.get(to, "out.tsv")
+    count, [line] = convert(tmp_path / "in.jsonl", target, "", to, None)
     assert (count, line) == (2, f"{odd}: its name is not UTF-8, which {to} cannot hold; rename it")
 
 
@@ -637,13 +648,13 @@ def test_half_a_character_is_left_out_by_name(tmp_path: Path, digits: list[Utter
     source.write_text("".join(json.dumps(row) + "\n" for row in (rows[0], {**rows[1], key: "one \ud800"})))
     kept = key == "id" and to in ("nemo", "webdataset")
     line = f"{source}:2: {key} holds half a character, 'one \\ud800'; write the corpus again"
-    target = tmp_path / {"nemo": "out.jsonl", "lhotse": "cuts.jsonl"}.get(to, "out.tsv")
+    target = tmp_path / NAMES.get(to, "out.tsv")
     assert convert(source, target, "", to, None) == ((2, []) if kept else (1, [line]))
     assert len(converted(target, tmp_path / "back.jsonl", to)) == 1 + kept
     source.write_text(json.dumps({**rows[1], key: {"\ud800": "one"}} if key == "id" else {**rows[1], key: "\udfff"}))
     if not kept:
         with pytest.raises(InputError, match=rf"in\.jsonl: no utterance can be used .*in\.jsonl:1: {key} holds half a"):
-            convert(source, tmp_path / "other.tsv", "", to, None)
+            convert(source, tmp_path / "other" / NAMES.get(to, "out.tsv"), "", to, None)
 
 
 @pytest.mark.parametrize("layout", ["librispeech", "text_files", "transcripts", "kaldi", "parquet", "ljspeech"])
