@@ -1,5 +1,6 @@
 """Alignment of many recordings: which transcript belongs to which, and where the results go."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from ds2.recognition.recordings import OutputFolder, find_audio
 from ds2.utils.errors import InputError
 from ds2.utils.files import read_text
 
+SUBTITLES = (".srt", ".vtt")
+CUE = re.compile(r"(?:.*\n)?.*-->.*")  # what stands above its text: a number or a name, and the times
 SUFFIXES = (".txt", ".lab")  # of a transcript; Montreal Forced Aligner's corpora have .lab
 
 
@@ -54,7 +57,15 @@ def _read_transcript(pair: AlignmentJob) -> str:
     if pair.text is None:
         names = " or ".join(pair.audio.with_suffix(suffix).name for suffix in SUFFIXES)
         raise InputError(f"{pair.audio}: no transcript for it: no {names}")
-    return read_text(pair.text)
+    text = read_text(pair.text)
+    return _text_of_cues(text) if pair.text.suffix.lower() in SUBTITLES else text
+
+
+def _text_of_cues(subtitles: str) -> str:
+    """The lines of the cues of SubRip or WebVTT, without their tags."""
+    blocks = re.split(r"\n\s*\n", subtitles.replace("\r\n", "\n").strip())
+    texts = (CUE.sub("", block, count=1) for block in blocks if "-->" in block)
+    return "\n".join(re.sub(r"<[^<>]*>", "", text).strip() for text in texts)
 
 
 def align_all(

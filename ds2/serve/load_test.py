@@ -73,6 +73,14 @@ class LoadResult:
         """Fraction (0 to 1) of the chunks that ran in batches of 2 or more."""
         return sum(share for size, share in self.batch_probabilities.items() if size > 1)
 
+    @property
+    def word_error_rate(self) -> float:
+        """Of all utterances, NaN without any; references are in lower case where the server writes no capitals."""
+        if not self.references:
+            return float("nan")
+        has_capitals = any(text != text.lower() for text in self.hypotheses)
+        return wer(self.references if has_capitals else [text.lower() for text in self.references], self.hypotheses)
+
     def summary(self) -> dict[str, float | dict[int, float]]:
         """The figures of a table: times in milliseconds, fractions and probabilities from 0 to 1."""
         return {
@@ -82,7 +90,7 @@ class LoadResult:
             "98%": self.percentile(0.98),
             "max": self.percentile(1.0),
             "word shown after": 1000 * statistics.median(self.shown) if self.shown else float("nan"),
-            "WER": wer(self.references, self.hypotheses) if self.references else float("nan"),
+            "WER": self.word_error_rate,
             "in batches of 2 or more": self.batched,
             "batch sizes": self.batch_probabilities,
             "failures": len(self.failures),

@@ -1,6 +1,7 @@
 """ds2 align."""
 
 import json
+import shutil
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 import soundfile
 import textgrid
 from helpers.commands import Outcome, assert_refused, write_noise
+
+RECORDING = Path(__file__).parents[2] / "recipes" / "english" / "audio" / "cv_00139.opus"
 
 
 def test_align_writes_every_format_and_a_picture(
@@ -69,6 +72,23 @@ def test_align_draws_nothing_without_matplotlib(
     assert "matplotlib" not in errors
     asked = "matplotlib is not installed; in ds2's checkout, pip install"
     assert_refused(run(*arguments, "--format", "png"), asked)
+
+
+def test_align_takes_subtitles_for_their_text(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    audio, text = tmp_path / "a.opus", "Applicants must have resided in the country\nfor five years."
+    shutil.copy(RECORDING, audio)
+    first, second = text.split("\n")
+    (tmp_path / "a.txt").write_text(text)
+    (tmp_path / "a.srt").write_text(
+        f"1\n00:00:01,000 --> 00:00:02,000\n{first}\n\n2\n00:00:02,000 --> 0\n<i>{second}</i>\n"
+    )
+    (tmp_path / "a.vtt").write_text(f"WEBVTT\n\nNOTE for\nyou\n\n00:01.000 --> 00:02.000\r\n{first}\n{second}\n")
+    found = []
+    for suffix in ("txt", "srt", "vtt"):
+        assert run("align", audio, tmp_path / f"a.{suffix}", "-o", tmp_path / suffix, "--format", "ctm")[0] == 0
+        found.append((tmp_path / suffix / "a.ctm").read_text())
+    assert found[1:] == found[:1] * 2
+    assert "years" in found[0]
 
 
 def test_align_refuses_in_one_line(run: Callable[..., Outcome], tmp_path: Path) -> None:

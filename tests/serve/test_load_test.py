@@ -21,6 +21,13 @@ def test_the_summary_keeps_the_distribution() -> None:
     assert kept["batch sizes"] == {"1": 0.2, "4": 0.8}
 
 
+def test_references_in_capitals_count_for_a_server_without_any() -> None:
+    heard = LoadResult(1, references=["ONE TWO"], hypotheses=["one two"])
+    assert heard.summary()["WER"] == 0.0
+    heard.hypotheses[0] = "One two"
+    assert heard.summary()["WER"] == 1.0
+
+
 def test_without_steps_there_is_no_distribution() -> None:
     """Another server's, which has no metrics."""
     assert LoadResult(2).batch_probabilities == {}
