@@ -29,6 +29,7 @@ from ds2.model.normalization import (
     Unnormalized,
     input_moments,
 )
+from ds2.utils.int8_dot import has_bfloat16
 
 State = tuple[Tensor, ...]  # of each stream, batch first: (B, H) of each part that CELLS names
 NOISE = 0.01  # deviation of the first state of a BN-LSTM in training
@@ -87,9 +88,11 @@ class Direction(nn.Module):
         if self.training and self.kernels.by_hand and x.device.type == "cpu" and not torch.compiler.is_compiling():
             return self._by_hand(x, weight, bias, start[0])
         inputs = (x, weight, self.recurrent_weight, bias, self.recurrent_bias, *start)
-        if x.is_cuda and torch.is_autocast_enabled("cuda"):  # under which cuDNN takes float16, whatever is asked for
-            kind = torch.get_autocast_dtype("cuda")
-            with torch.autocast("cuda", enabled=False):
+        device = x.device.type
+        # Under autocast cuDNN takes float16, whatever is asked for, and oneDNN has no LSTM for a CPU without bfloat16.
+        if torch.is_autocast_enabled(device) and (x.is_cuda or not has_bfloat16()):
+            kind = torch.get_autocast_dtype(device) if x.is_cuda else torch.float32
+            with torch.autocast(device, enabled=False):
                 output = self._fused(*(each.to(kind) for each in inputs))
         else:
             output = self._fused(*inputs)

@@ -99,7 +99,7 @@ sat down.[1] "No!" said she.
     [
         ("Dr. Dürer's œuvre, No. 3", "doctor durer's oeuvre number three"),
         ("Mrs Dalloway", "missus dalloway"),
-        ("the first Mr and only", "the first mr and only"),
+        ("the first Mr and only", "the first mister and only"),
         ("Привет", ""),
         ("...", ""),
     ],
