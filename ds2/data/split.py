@@ -54,8 +54,9 @@ def check_earlier(paths: Iterable[Path], utterances: Sequence[Utterance]) -> Non
     Raises:
         InputError: naming one with an utterance that is not among them.
     """
-    for path in filter(Path.is_file, paths):
-        known = {utterance.span for utterance in utterances}
+    there = list(filter(Path.is_file, paths))
+    known = {utterance.span for utterance in utterances} if there else set()
+    for path in there:
         if other := next((each for each in read_manifest(path) if each.span not in known), None):
             raise InputError(f"{other.place}: is not of the manifest to split; name another folder")
 

@@ -76,7 +76,7 @@ class Frontend(nn.Module):
         """(B, N) float samples, (B,) lengths -> (B, F, T) natural log of power, (B,) frames; not yet standardised."""
         samples = torch.where(valid_mask(sample_lengths, samples.shape[1]), samples, 0.0)
         frames = self._framed(samples)
-        power = self._power(samples, sample_lengths, self.level_of_utterances(frames))
+        power = self._power(samples, sample_lengths, self._level_if_adaptive(frames))
         return self.log_frames(frames, power), self.frames(sample_lengths)
 
     def _framed(self, samples: Tensor) -> Tensor:
@@ -84,11 +84,17 @@ class Frontend(nn.Module):
         window, hop = self.config.window_samples, self.config.hop_samples
         return nn.functional.pad(samples, (0, max(0, window - samples.shape[1]))).unfold(1, window, hop)
 
-    def _power(self, samples: Tensor, sample_lengths: Tensor, level: Level) -> Tensor:
+    def _power(self, samples: Tensor, sample_lengths: Tensor, level: Level | None) -> Tensor:
         """(B, N) samples, 0 beyond the (B,) lengths, the level of their T frames -> (B, T) or (B, 1) power."""
         if self.config.power == "adaptive":
+            assert level is not None
             return self.adaptive_power(level, level.squares.new_zeros(len(samples)))[0]
         return (samples.square().sum(1) / sample_lengths.clamp(min=1)).unsqueeze(1)
+
+    def _level_if_adaptive(self, frames: Tensor) -> Level | None:
+        """None where neither power nor mean goes from frame to frame: it would be measured for nothing."""
+        adapts = "adaptive" in (self.config.power, self.config.mean)
+        return self.level_of_utterances(frames) if adapts else None
 
     def level_of_utterances(self, frames: Tensor) -> Level:
         """(B, T, window) samples of whole utterances."""
@@ -124,7 +130,7 @@ class Frontend(nn.Module):
         scale = torch.where(power > SILENCE**2, power, 1.0).reciprocal().unsqueeze(2)
         return torch.addcmul(energy.new_full((), POWER_FLOOR), energy, scale).log().transpose(1, 2)
 
-    def centred(self, features: Tensor, lengths: Tensor, level: Level) -> Tensor:
+    def centred(self, features: Tensor, lengths: Tensor, level: Level | None) -> Tensor:
         """(B, F, T) log power, (B,) frames, their level -> the same, moved so that the mean of each bin is the training
         set's.
 
@@ -133,6 +139,7 @@ class Frontend(nn.Module):
         if self.config.mean == "training":
             return features
         if self.config.mean == "adaptive":
+            assert level is not None
             sums = torch.zeros(features.shape[:2], dtype=torch.float64, device=features.device)
             return self.adaptively_centred(features, level, sums)[0]
         own = torch.where(valid_mask(lengths, features.shape[2]).unsqueeze(1), features, 0.0)
@@ -183,7 +190,7 @@ class Frontend(nn.Module):
     def _features(self, samples: Tensor, sample_lengths: Tensor, lengths: Tensor) -> Tensor:
         """(B, N) samples, 0 beyond the (B,) lengths, (B,) frames -> (B, F, T), standardised."""
         frames = self._framed(samples)
-        level = self.level_of_utterances(frames)
+        level = self._level_if_adaptive(frames)
         found = self.log_frames(frames, self._power(samples, sample_lengths, level))
         return self.standardised(self.centred(found, lengths, level))
 

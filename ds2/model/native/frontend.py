@@ -34,13 +34,16 @@ class NativeFrontend:
         """(N,) of an utterance -> (1, T, F) features."""
         missing = max(0, self.config.window_samples - len(samples))
         frames = self._framed(np.pad(samples, (0, missing))[None])
-        level = self._level(frames, np.zeros(1))
+        adapts = "adaptive" in (self.config.power, self.config.mean)
+        level = self._level(frames, np.zeros(1)) if adapts else None
         if self.config.power == "adaptive":
+            assert level is not None
             power, _ = self._adaptive_power(level, np.zeros(1))
         else:
             power = np.full((1, 1), np.dot(samples, samples) / max(1, len(samples)), np.float32)
         features = self._log_power(frames, power)
         if self.config.mean == "adaptive":
+            assert level is not None
             features, _ = self._adaptively_centred(features, level, np.zeros((1, self.config.bins)))
         elif self.config.mean == "utterance":
             features += self.mean - features.mean(1, keepdims=True)
