@@ -8,8 +8,7 @@ the gradients of both. With biphones a score depends on the label before, too.
 
 import argparse
 import json
-import statistics
-from collections.abc import Callable
+import runpy
 from pathlib import Path
 from unittest.mock import patch
 
@@ -26,6 +25,7 @@ SIZES = {  # name: utterances, frames, outputs, labels, biphones
     "biphones, a wave": (132, 200, 42, 60, True),
 }
 REPEATS = 10
+microseconds = runpy.run_path(str(Path(__file__).with_name("ctc.py")))["microseconds"]
 OPERATORS = ("ds2.ctc.crf.crf_library", "ds2.ctc.label_paths.crf_library")  # found nowhere: torch's operators
 
 
@@ -58,10 +58,10 @@ def measure(name: str, size: int, frames: int, outputs: int, labels: int, depend
         losses = ctc_crf_loss(given[0], targets, lengths, sizes, trigram, 0.1, *given[1:])
         return torch.autograd.grad(losses.sum(), given)
 
-    ours, found = milliseconds(gradients), gradients()
+    ours, found = microseconds(gradients, REPEATS) / 1000, gradients()
     for kernels in OPERATORS:
         patch(kernels, lambda device: None).start()
-    operators, expected = milliseconds(gradients), gradients()
+    operators, expected = microseconds(gradients, REPEATS) / 1000, gradients()
     patch.stopall()
     error = max(float((a - b).abs().max()) for a, b in zip(found, expected, strict=True))
     print(
@@ -70,19 +70,6 @@ def measure(name: str, size: int, frames: int, outputs: int, labels: int, depend
         flush=True,
     )
     return {"ours": ours, "operators": operators, "error": error}
-
-
-def milliseconds(work: Callable[[], object]) -> float:
-    times = []
-    for _ in range(REPEATS + 2):
-        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        began.record()
-        work()
-        ended.record()
-        torch.cuda.synchronize()
-        times.append(began.elapsed_time(ended))
-    return statistics.median(times[2:])
 
 
 if __name__ == "__main__":

@@ -91,9 +91,9 @@ def captured(work: Callable[[], Tensor]) -> Callable[[], None]:
     return graph.replay
 
 
-def microseconds(work: Callable[[], object]) -> float:
+def microseconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
     times = []
-    for _ in range(REPEATS + 5):
+    for _ in range(repeats + 5):
         began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
         began.record()
