@@ -7,6 +7,8 @@ On the CPU utterances go one by one through label_paths_cpu.py, on a GPU through
 together through torch's operators.
 """
 
+import ctypes
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -33,9 +35,10 @@ def log_weight_of_labels(scores: Tensor, targets: Tensor, input_lengths: Tensor,
     emitted, silent = scores.flatten(2).gather(2, pairs), scores[..., 0, 0]
     again = nn.functional.pad(targets[:, 1:] == targets[:, :-1], (1, 0), value=True)
     sizes = input_lengths, target_lengths
-    if scores.is_cuda and crf_library(scores.device) is None:
+    library = crf_library(scores.device)
+    if scores.is_cuda and library is None:
         return _log_weight(emitted.double(), silent.double(), again, *sizes).float()
-    return _LogWeight.apply(emitted, silent, again, *sizes)
+    return _LogWeight.apply(emitted, silent, again, *sizes, library)
 
 
 def _log_weight(
@@ -62,11 +65,17 @@ class _LogWeight(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx, emitted: Tensor, silent: Tensor, again: Tensor, input_lengths: Tensor, target_lengths: Tensor
+        ctx: FunctionCtx,
+        emitted: Tensor,
+        silent: Tensor,
+        again: Tensor,
+        input_lengths: Tensor,
+        target_lengths: Tensor,
+        library: ctypes.CDLL | None,
     ) -> Tensor:
         inputs = emitted.detach().float(), silent.detach().float(), again, input_lengths, target_lengths
         wanted = any(ctx.needs_input_grad)  # type: ignore[attr-defined]
-        if (library := crf_library(emitted.device)) is not None:
+        if library is not None:
             totals, *ctx.gradients = run_label_paths(library, *inputs, wanted)  # type: ignore[attr-defined]
         else:
             totals, *ctx.gradients = _log_weight_on_cpu(*inputs, wanted)  # type: ignore[attr-defined]
@@ -76,7 +85,7 @@ class _LogWeight(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor | None, ...]:
         of_labels, of_blank = ctx.gradients  # type: ignore[attr-defined]
-        return of_labels * gradient.view(-1, 1, 1), of_blank * gradient.view(-1, 1), None, None, None
+        return of_labels * gradient.view(-1, 1, 1), of_blank * gradient.view(-1, 1), None, None, None, None
 
 
 def _log_weight_on_cpu(

@@ -36,12 +36,11 @@ def save_png(figure: "Figure", path: Path, dpi: int = 150) -> None:
     with warnings.catch_warnings(record=True) as caught, atomic_write(path) as partial:
         warnings.simplefilter("always")
         figure.savefig(partial, format="png", dpi=dpi)
-    lacking = [each for each in caught if "missing from font" in str(each.message)]
-    if lacking:
+    others = [each for each in caught if "missing from font" not in str(each.message)]
+    if len(others) < len(caught):
         logger.warning("%s: no font here has some of its letters; install one, such as fonts-noto-cjk", path)
-    for each in caught:
-        if each not in lacking:
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    for each in others:
+        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 
 def _add_chinese_fonts(figure: "Figure") -> None:
