@@ -101,7 +101,7 @@ def _before_and_after(start: str, tuned: Path, dev: Path, device: str) -> str:
 def bench_train_command(
     config: Positional[Path],
     output: Output,
-    strategies: tuple[Literal["synchronous", "local-sgd", "asynchronous", "mixed"], ...] = (
+    strategies: tuple[Literal["synchronous", "local-sgd", "asynchronous", "mixed", "backup-workers"], ...] = (
         "synchronous",
         "local-sgd",
         "asynchronous",
@@ -120,7 +120,8 @@ def bench_train_command(
     Args:
         config: A recipe's train.toml.
         output: Folder for the runs, scaling.md and timeline.png; finished runs are not repeated.
-        strategies: synchronous, local-sgd, asynchronous, mixed; mixed needs --set parallel.group=N parallel.servers=N.
+        strategies: synchronous, local-sgd, asynchronous, mixed, backup-workers; mixed needs
+            --set parallel.group=N parallel.servers=N.
         ranks: Numbers of processes on this machine.
         target_loss: Dev loss up to which the time is measured; by default the lowest that all runs reach.
     """

@@ -34,7 +34,7 @@ def part_of(utterances: Sequence[Utterance], fraction: float) -> Sequence[Uttera
 class Share:
     """What one of `ranks` processes takes of every minibatch, cut into `microbatches` (gradient accumulation)."""
 
-    rank: int = 0
+    rank: int = 0  # below 0: nothing
     ranks: int = 1
     microbatches: int = 1
 
@@ -47,6 +47,8 @@ class Share:
         if owner is not None:
             own = [index for index in batch if owner[index] == self.rank]
             return Share(microbatches=self.microbatches).of(own, durations)
+        if self.rank < 0:
+            return [[] for _ in range(self.microbatches)]
         if self.ranks * self.microbatches == 1:
             return [list(batch)]
         room = -(-len(batch) // (self.ranks * self.microbatches))

@@ -11,7 +11,7 @@ from ds2.model.config import ModelConfig
 from ds2.text import Units
 from ds2.utils.config import require
 
-SERVED = ("asynchronous", "mixed")  # strategies with parameter servers
+SERVED = ("asynchronous", "mixed", "backup-workers")  # strategies with parameter servers
 
 
 @dataclass(frozen=True)
@@ -71,19 +71,25 @@ class ParallelConfig:
     `synchronous`: every update uses the whole minibatch. `local-sgd`: synchronous in groups of `group` ranks, whose
     weights are averaged every `average_every` updates. `asynchronous`: each rank sends its gradients to the parameter
     servers when they are ready. `mixed`: so does each group of `group` ranks, with the gradient of all its ranks.
+    `backup-workers`: every update uses the minibatch without the parts of the `backups` slowest ranks.
     """
 
-    strategy: Literal["synchronous", "local-sgd", "asynchronous", "mixed"] = "synchronous"  # see above
+    # See above.
+    strategy: Literal["synchronous", "local-sgd", "asynchronous", "mixed", "backup-workers"] = "synchronous"
     synchronize_batch_norm: bool = True  # statistics of the whole minibatch: any number of ranks gives the same weights
     group: int = 1  # local-sgd, mixed: ranks in a group, for instance those of one machine
     average_every: int = 8  # local-sgd: updates between two averages
     servers: int = 0  # asynchronous, mixed: so many first ranks hold parts of the weights; 0: asynchronous has one
+    dedicated: bool = False  # the ranks that are servers take no utterances
+    backups: int = 1  # backup-workers: so many of the gradients of an update are not waited for
     staleness: int = 4  # asynchronous, mixed: largest lead of a group, in updates
     compression: Literal["none", "float16", "bfloat16", "powersgd"] = "none"  # of gradients; bfloat16: only on GPUs
 
     def __post_init__(self) -> None:
         require(self, "at least 1", lambda count: count >= 1, "group", "average_every")
-        require(self, "0 or more", lambda updates: updates >= 0, "staleness", "servers")
+        require(self, "0 or more", lambda count: count >= 0, "staleness", "servers", "backups")
+        if self.strategy == "backup-workers" and self.servers > 1:
+            raise ValueError("backup-workers have one server: it alone knows which gradients come first")
         if self.strategy == "mixed" and not self.servers:  # of version 0.1, maybe
             raise ValueError(
                 'strategy = "mixed" needs parallel.servers; the averaging of weights that was called mixed in version '
@@ -97,8 +103,18 @@ class ParallelConfig:
 
     @property
     def served_by(self) -> int:
-        """Ranks that are parameter servers, too."""
+        """Ranks that are parameter servers."""
         return max(1, self.servers)
+
+    @property
+    def dedicated_ranks(self) -> int:
+        """First ranks that take no utterances."""
+        return self.served_by if self.dedicated and self.strategy in SERVED else 0
+
+    def groups(self, ranks: int) -> int:
+        """Updates that so many ranks make of a minibatch."""
+        one = self.strategy not in ("asynchronous", "mixed")
+        return 1 if one else max(1, (ranks - self.dedicated_ranks) // self.workers)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from ds2.train.checkpoint import REMEDY, load_checkpoint, save_checkpoint
 from ds2.train.config import SERVED, TrainConfig
 from ds2.train.data import Loader, TrainingData, ending_workers
 from ds2.train.distributed.asynchronous import Asynchronous
+from ds2.train.distributed.backup_workers import BackupWorkers
 from ds2.train.distributed.local_sgd import LocalSGD
 from ds2.train.distributed.ranks import Ranks
 from ds2.train.distributed.strategy import Strategy
@@ -59,6 +60,7 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "local-sgd": LocalSGD,
     "asynchronous": Asynchronous,
     "mixed": Asynchronous,
+    "backup-workers": BackupWorkers,
 }
 
 
@@ -247,12 +249,10 @@ class Trainer:
         """Each rank updates its own model; a parameter server updates a copy."""
         config = self.config.parallel
         name = config.strategy if self.ranks.size > 1 else "synchronous"
-        served = name in SERVED
-        updates = self.data.batches_of_run() * (self.ranks.size // config.workers if served else 1)
-        serves = served and self.ranks.number < config.served_by
+        updates = self.data.batches_of_run() * config.groups(self.ranks.size)
+        serves = name in SERVED and self.ranks.number < config.served_by
         updater = Updater(copy.deepcopy(self.model) if serves else self.model, self.config, updates)
-        objective = Objective(self.model, self.config, self.phone_loss)
-        return STRATEGIES[name](objective, updater, self.ranks, config)
+        return STRATEGIES[name](Objective(self.model, self.config, self.phone_loss), updater, self.ranks, config)
 
     def _joint_state(self) -> RunState:
         """The state with the sums of all ranks."""

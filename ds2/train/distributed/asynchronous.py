@@ -3,9 +3,10 @@
     gradient of a group (synchronous.py) -> its leader -> parameter servers -> its leader -> weights of the group
 
 A group is one rank (`asynchronous`) or several (`mixed`); its first rank is the leader. The servers are threads in the
-first ranks, see parameter_server.py.
+first ranks, see parameter_server.py; dedicated ones have no utterances, and their gradients are never sent.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -40,22 +41,27 @@ class Asynchronous(Synchronous):
     """The strategy of one rank, see the file's head. In ranks that are servers the updater belongs to the server."""
 
     def __init__(self, objective: Objective, updater: Updater, ranks: Ranks, config: ParallelConfig):
-        if config.served_by > ranks.size:
+        if config.served_by > ranks.size or config.dedicated_ranks == ranks.size:
             raise InputError(f"parallel.servers = {config.servers}: there are only {ranks.size} ranks")
         super().__init__(objective, updater, ranks.subgroup(config.workers), config)
         self.model = objective.model
         self.everyone = ranks
         self.clock = 0  # updates of this group
         self.meet_at = 0
+        self.step = 0  # that the server works on; backup workers have one
         self.wish_to_stop = self.stop = False
         self.empty = False
         self.parts = divide(self.model, config.served_by)
         self.server: ParameterServer | None = None
         if ranks.number < config.served_by:
             leaders = range(0, ranks.size, self.ranks.size)
-            self.server = ParameterServer(updater, ranks, leaders, self.parts[ranks.number], config.staleness)
+            self.server = self.make_server(leaders, self.parts[ranks.number], config)
             self.server.start()
         self.fetched: Tensor = concatenated(buffers(self.model))  # statistics as last received from the server
+
+    def make_server(self, leaders: Sequence[int], own: range, config: ParallelConfig) -> ParameterServer:
+        """The server of the parameters `own`, which talks to these leaders."""
+        return ParameterServer(self.updater, self.everyone, leaders, own, config.staleness)
 
     def begin_epoch(self) -> None:
         """Releases in the servers what is released here, before any rank sends a gradient of it."""
@@ -133,7 +139,7 @@ class Asynchronous(Synchronous):
             else:
                 received = torch.empty(HEAD + sum(tensor.numel() for tensor in tensors))
             self.ranks.broadcast([received])
-        good, self.meet_at, self.stop = received[: HEAD - 1].int().tolist()
+        good, self.meet_at, self.stop, self.step = received[:HEAD].int().tolist()
         copy_flat(received[HEAD:].to(tensors[0].device), tensors)
         self.fetched = received[len(received) - len(self.fetched) :]
         return bool(good)
@@ -160,11 +166,14 @@ class Asynchronous(Synchronous):
     def _messages(self, kind: int, epoch: int) -> list[Tensor]:
         """One for each server."""
         gradients = parameter_gradients(self.model)
-        norm = float(nn.utils.get_total_norm(gradients))
-        head = torch.tensor([float(kind), float(epoch), float(self.wish_to_stop), norm])
+        head = torch.tensor([float(kind), float(epoch), float(self.wish_to_stop), self.last_of_head(gradients)])
         messages = [torch.cat([head, concatenated(gradients[part.start : part.stop])]) for part in self.parts]
         messages[0] = torch.cat([messages[0], concatenated(buffers(self.model)) - self.fetched])
         return messages
+
+    def last_of_head(self, gradients: Sequence[Tensor]) -> float:
+        """The norm of the whole gradient, of which each server gets a part."""
+        return float(nn.utils.get_total_norm(gradients))
 
     def _receive(self, server: int, message: Tensor) -> Tensor:
         answer = torch.empty_like(message)

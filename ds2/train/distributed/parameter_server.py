@@ -20,7 +20,8 @@ from ds2.train.update import Updater
 
 # Kinds of message: a gradient; no gradient, but the clock advances; a request for the weights; the last message.
 UPDATE, TICK, FETCH, END = range(4)
-# Numbers before the tensors: of a message kind, epoch, wish to stop, norm; of an answer good, meet at, stop, 0.
+# Numbers before the tensors: of a message kind, epoch, wish to stop, norm; of an answer good, meet at, stop, 0. Backup
+# workers have other last ones.
 HEAD = 4
 FAILED = -1.0  # in place of good
 QUESTION, ANSWER = 0, 1  # tags: a rank may be leader and server, and both talk to the same rank
@@ -84,7 +85,7 @@ class ParameterServer:
         """(HEAD + P + Q,): head, gradients of the P weights, changes of the Q statistics -> head, P and Q now."""
         kind, epoch, stop = message[: HEAD - 1].int().tolist()
         with self.changed:
-            good = self._apply(epoch, message[HEAD - 1], message[HEAD:]) if kind == UPDATE else True
+            good = self.apply(epoch, message[HEAD - 1], message[HEAD:]) if kind == UPDATE else True
             if stop:
                 self.meet(stop=True)
             if kind in (UPDATE, TICK):
@@ -93,8 +94,12 @@ class ParameterServer:
                 self.changed.wait_for(lambda: self.failure or self._lead(leader) <= self.staleness)
             if self.failure:
                 raise self.failure
-            head = torch.tensor([float(good), float(self.meet_at), float(self.stop), 0.0])
-            return torch.cat([head, concatenated([*self.parameters, *self.statistics])])
+            return self.packed(good, 0)
+
+    def packed(self, good: bool, step: int) -> Tensor:
+        """(HEAD + P + Q,): an answer."""
+        head = torch.tensor([float(good), float(self.meet_at), float(self.stop), float(step)])
+        return torch.cat([head, concatenated([*self.parameters, *self.statistics])])
 
     def meet(self, stop: bool) -> None:
         """Calls all ranks to a checkpoint: at the first clock that none of them has passed when it learns of it."""
@@ -121,8 +126,10 @@ class ParameterServer:
     def _lead(self, leader: int) -> int:
         return self.clocks[leader] - min(self.clocks.values())
 
-    def _apply(self, epoch: int, norm: Tensor, changes: Tensor) -> bool:
-        """With several servers each of them decides by the same rule whether the gradient is bad."""
+    def apply(self, epoch: int, norm: Tensor, changes: Tensor) -> bool:
+        """Updates the weights and the statistics by (P + Q,) changes; returns whether the gradient was good.
+
+        With several servers each of them decides by the same rule whether the gradient is bad."""
         parts = changes.split([tensor.numel() for tensor in (*self.parameters, *self.statistics)])
         for parameter, part in zip(self.parameters, parts, strict=False):
             parameter.grad = part.view_as(parameter).to(parameter) if parameter.requires_grad else None
