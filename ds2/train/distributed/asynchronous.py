@@ -172,7 +172,7 @@ class Asynchronous(Synchronous):
         return messages
 
     def last_of_head(self, gradients: Sequence[Tensor]) -> float:
-        """The norm of the whole gradient, of which each server gets a part."""
+        """Gradients of (P,) weights in all -> their norm, since each server gets a part of them."""
         return float(nn.utils.get_total_norm(gradients))
 
     def _receive(self, server: int, message: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class Step:
+class Arrivals:
     """What has arrived of one update."""
 
     changes: Tensor | float = 0.0  # the sum over ranks of (P + Q,) gradients and changes, times the rank's utterances
@@ -42,12 +42,12 @@ class BackupServer(ParameterServer):
         """`needed`: gradients that make an update."""
         super().__init__(updater, ranks, leaders, own, staleness=0)
         self.needed = needed
-        self.step, self.collected = 0, Step()
+        self.step, self.collected = 0, Arrivals()
         self.arrived = self.left_out = 0  # gradients
 
     def answer(self, leader: int, message: Tensor) -> Tensor:
-        """Like that of any server, but the last number of a message's head is the rank's utterances, and that of an
-        answer's the step that comes next."""
+        """(HEAD + P + Q,) message -> answer, like any server's. But the last number of a message's head is the rank's
+        utterances, and that of an answer's the step that comes next."""
         kind, epoch, stop = message[: HEAD - 1].int().tolist()
         good = True
         with self.changed:
@@ -62,7 +62,7 @@ class BackupServer(ParameterServer):
         """Continues with the step of this number."""
         with self.changed:
             super().begin(clock)
-            self.step, self.collected = clock, Step()
+            self.step, self.collected = clock, Arrivals()
 
     def finish(self) -> None:
         """Waits for the last message of every rank, and logs how many gradients came too late."""
@@ -78,14 +78,14 @@ class BackupServer(ParameterServer):
         step.ranks += 1
         if step.ranks == self.needed:
             step.good = self._update(epoch, step)
-            self.step, self.collected = self.step + 1, Step()
+            self.step, self.collected = self.step + 1, Arrivals()
             self.changed.notify_all()
         self.changed.wait_for(lambda: self.failure or step.good is not None)
         if self.failure:
             raise self.failure
         return bool(step.good)
 
-    def _update(self, epoch: int, step: Step) -> bool:
+    def _update(self, epoch: int, step: Arrivals) -> bool:
         if not step.utterances:
             return True
         assert isinstance(step.changes, Tensor)
@@ -121,5 +121,5 @@ class BackupWorkers(Asynchronous):
         return agreement
 
     def last_of_head(self, gradients: Sequence[Tensor]) -> float:
-        """The utterances that the gradient is the mean of."""
+        """Gradients of (P,) weights in all -> the utterances that they are the mean of."""
         return float(self.utterances)
