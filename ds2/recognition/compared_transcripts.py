@@ -98,6 +98,8 @@ def _named_texts(path: Path) -> Iterator[tuple[str, str]]:
             name, tab, text = line.partition("\t")
             if not tab:
                 raise InputError(f"{path}:{number}: no tab between the name of the recording and its text {MAKE}")
+            if "\t" in text:
+                raise InputError(f"{path}:{number}: more than a name and a text, as with alternatives; leave them out")
             yield name, text.strip()
     else:
         yield from _json_texts(path)

@@ -43,6 +43,11 @@ def test_all_forms_hold_the_same_texts(tmp_path: Path) -> None:
     [
         ("a.txt", "x/ann/1.wav:0.50-2.00\tone\n", "no transcript of data/bob/1.wav:0.50-2.00; 2 of 3 utterances lack"),
         ("a.txt", "one\n", "a.txt:1: no tab .*ds2 transcribe prints such lines"),
+        (
+            "a.txt",
+            "a.wav\t0.81\tone\na.wav\t0.19\tnine\n",
+            "a.txt:1: more than a name and a text, as with alternatives",
+        ),
         ("a.json", '{"a.wav": 1}', "not a JSON object of names and texts"),
         ("a.json", "{", "not JSON"),
         ("b.txt", None, "cannot be read"),

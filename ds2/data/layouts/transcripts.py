@@ -6,6 +6,7 @@ calls/part-*.json   a transcript on each line, by `ds2 spark transcribe` in the 
 
 import bisect
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +14,11 @@ import msgspec
 
 from ds2.data.corpus_rows import Row
 from ds2.data.layouts.regular_files import regular_files
+from ds2.data.utterance import RecordingSpan
 from ds2.utils.errors import InputError
 from ds2.utils.files import numbered_lines, read_text
 
+SPAN = re.compile(r"(.+):(\d+\.\d\d)-(\d+\.\d\d)")  # a name as `RecordingSpan` writes it
 MARGIN = 0.2  # seconds before and after a segment: sounds begin before the middle of their first letter
 
 
@@ -65,8 +68,8 @@ class SparkLine(msgspec.Struct):
 def read(source: Path, _: Path) -> Iterator[Row]:
     """Each segment of the transcripts below `source`, with the mean confidence of its words as a key.
 
-    A recording of one segment is taken whole. Files that are no transcripts are left out by name, and so are those of
-    separate channels, which the recording holds at the same time.
+    A recording of one segment, or the span of one, is taken whole. Files that are no transcripts are left out by name,
+    and so are those of separate channels, which the recording holds at the same time.
     """
     for path in sorted(regular_files(source, "**/*.json")):
         try:
@@ -80,7 +83,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
             elif any(segment.channel for segment in transcript.segments):
                 yield Row(path, "", problem=f"{path}: its channels are separate; divide the recording into files")
             elif not transcript.segments:
-                yield Row(_recording(transcript.file, path), "", place=str(path))
+                yield Row(_recording(transcript.file, path).path, "", place=str(path))
             else:
                 yield from _segment_rows(transcript, path)
 
@@ -109,15 +112,20 @@ def _of_spark(line: SparkLine) -> TranscribedFile:
     return TranscribedFile(name, found.text, found.duration, segments, found.words)
 
 
-def _recording(name: str, transcript: Path) -> Path:
-    """The recording of a transcript, which names it as somebody typed it: from the current folder, or else from the
-    nearest folder above the transcript where there is one."""
-    places = (folder / name for folder in (Path(), *transcript.absolute().parents))
-    return next((place for place in places if place.exists()), Path(name))
+def _recording(name: str, transcript: Path) -> RecordingSpan:
+    """The recording of a transcript, or its span. It is named as somebody typed it: from the current folder, or else
+    from the nearest folder above the transcript where there is one."""
+    folders = (Path(), *transcript.absolute().parents)
+    if found := next((folder / name for folder in folders if (folder / name).exists()), None):
+        return RecordingSpan(found)
+    if (span := SPAN.fullmatch(name)) is None:
+        return RecordingSpan(Path(name))
+    start, end = float(span[2]), float(span[3])
+    return RecordingSpan(_recording(span[1], transcript).path, start, round(end - start, 2))
 
 
 def _segment_rows(transcript: TranscribedFile, path: Path) -> Iterator[Row]:
-    audio, place = _recording(transcript.file, path), str(path)
+    recording, place = _recording(transcript.file, path), str(path)
     segments, begins = transcript.segments, [word.start for word in transcript.words]
     # Half of a pause belongs to each side.
     middles = [(before.end + after.start) / 2 for before, after in itertools.pairwise(segments)]
@@ -125,8 +133,9 @@ def _segment_rows(transcript: TranscribedFile, path: Path) -> Iterator[Row]:
         own = transcript.words[bisect.bisect_left(begins, segment.start) : bisect.bisect_left(begins, segment.end)]
         extra = {"confidence": round(sum(word.confidence for word in own) / len(own), 4)} if own else {}
         if len(segments) == 1:
-            yield Row(audio, segment.text, extra=extra, place=place)
+            offset = None if recording.duration is None else recording.offset
+            yield Row(recording.path, segment.text, None, None, offset, recording.duration, extra, place)
             continue
-        offset = round(max(first, segment.start - MARGIN), 3)
-        duration = round(min(last, segment.end + MARGIN) - offset, 3)
-        yield Row(audio, segment.text, offset=offset, duration=duration, extra=extra, place=place)
+        start = max(first, segment.start - MARGIN)
+        duration, offset = round(min(last, segment.end + MARGIN) - start, 3), round(recording.offset + start, 3)
+        yield Row(recording.path, segment.text, None, None, offset, duration, extra, place)

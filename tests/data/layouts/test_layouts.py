@@ -534,6 +534,27 @@ def test_transcripts_of_ds2_are_a_corpus(tmp_path: Path, digits: list[Utterance]
     assert all(0.5 < each.extra["confidence"] <= 1 for each in said)
 
 
+def test_transcripts_of_spans_are_rows_of_their_recording(tmp_path: Path, digits: list[Utterance]) -> None:
+    """A manifest with offsets was transcribed: a transcript is called after its span."""
+    sound = [soundfile.read(digit.audio_path) for digit in digits]
+    soundfile.write(tmp_path / "long.wav", np.concatenate([samples for samples, _ in sound]), sound[0][1])
+    starts = np.cumsum([0.0, *(round(digit.duration, 2) for digit in digits)])
+    spans = [
+        Utterance(tmp_path / "long.wav", round(digit.duration, 2), digit.text, float(start))
+        for digit, start in zip(digits, starts, strict=False)
+    ]
+    write_manifest(tmp_path / "spans.jsonl", spans)
+    folder = tmp_path / "transcripts"
+    command = ["transcribe", str(tmp_path / "spans.jsonl"), "--model", "digits", "--format", "json", "--quiet"]
+    assert main([*command, "--output", str(folder)]) == 0
+    assert convert(folder, tmp_path / "said.jsonl", "", "nemo", None) == (3, [])
+    said = sorted(read_manifest(tmp_path / "said.jsonl"), key=lambda each: each.offset or 0.0)
+    assert [(each.audio_path, each.text) for each in said] == [(each.audio_path, each.text) for each in spans]
+    for found, expected in zip(said, spans, strict=True):
+        assert found.offset == pytest.approx(expected.offset, abs=0.01)
+        assert found.duration == pytest.approx(expected.duration, abs=0.011)
+
+
 @pytest.mark.parametrize("elsewhere", [".", "deep/er", "calls"])
 def test_recordings_are_found_from_any_folder(
     tmp_path: Path, digits: list[Utterance], monkeypatch: pytest.MonkeyPatch, elsewhere: str
