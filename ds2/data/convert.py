@@ -8,7 +8,7 @@ from ds2.data.corpus_rows import measured
 from ds2.data.layouts import LAYOUTS, guess_layout
 from ds2.data.manifest_lines import SURROGATE
 from ds2.data.utterance import Utterance
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import in_utf8, make_folder, read_text, write_text
 
 ANY_NAME = ("nemo", "webdataset")  # hold files whose names are not UTF-8: as JSON escapes, or by number
@@ -30,6 +30,7 @@ def convert(source: Path, target: Path, layout: str, to: str, language: str | No
 
     Raises:
         InputError: no such layout, a mistake in a table of the source, or nothing in it can be used.
+        ParameterError: the target's name does not end as those of its layout do.
     """
     layout = layout or guess_layout(source)
     if layout not in LAYOUTS:
@@ -39,6 +40,9 @@ def convert(source: Path, target: Path, layout: str, to: str, language: str | No
         why = "this layout can be read, not written" if to in LAYOUTS else "not a known layout"
         written = ", ".join(name for name, each in LAYOUTS.items() if each.write is not None)
         raise InputError(f"{to}: {why}; choose one of {written}")
+    if (ends := LAYOUTS[to].ends) and not target.name.endswith(ends):
+        names = " or ".join(ends)
+        raise ParameterError("output", f"{target}: {to} is known by its ending {names}; name it {target}{ends[0]}")
     audio_folder = target.parent / f"{target.name.removesuffix('.jsonl')}_audio"
     if layout in INSIDE_TABLES:
         _claim(audio_folder, target.name)

@@ -34,21 +34,23 @@ class Layout:
         write: (target, utterances); None: the layout is only read.
         lost: the keys of utterances that `write` leaves out.
         unfit: a line on why `write` cannot take an utterance; empty: it can.
+        ends: what the names of targets end in, by which they are known; empty: any name.
     """
 
     read: Callable[[Path, Path], Iterable[Row]]
     write: Callable[[Path, Sequence[Utterance]], None] | None = None
     lost: Callable[[Sequence[Utterance]], set[str]] = lambda _: set()
     unfit: Callable[[Utterance], str] = lambda _: ""
+    ends: tuple[str, ...] = ()
 
 
 LAYOUTS = {
     "nemo": Layout(nemo.read, write_manifest),
     "kaldi": Layout(kaldi.read, kaldi.write, kaldi.lost_in_kaldi, kaldi.unfit_for_kaldi),
     "librispeech": Layout(librispeech.read),
-    "common_voice": Layout(common_voice.read, common_voice.write, common_voice.lost_in_common_voice),
-    "lhotse": Layout(lhotse.read, lhotse.write),
-    "parquet": Layout(parquet.read, parquet.write, parquet.lost_in_parquet),
+    "common_voice": Layout(common_voice.read, common_voice.write, common_voice.lost_in_common_voice, ends=(".tsv",)),
+    "lhotse": Layout(lhotse.read, lhotse.write, ends=(".jsonl.gz", ".jsonl")),
+    "parquet": Layout(parquet.read, parquet.write, parquet.lost_in_parquet, ends=(".parquet",)),
     "table": Layout(table.read),
     "ljspeech": Layout(ljspeech.read),
     "text_files": Layout(text_files.read),

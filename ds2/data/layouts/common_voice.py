@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ds2.data.corpus_rows import Row
 from ds2.data.utterance import Utterance
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder, read_text
 
 KEPT = ("age", "gender", "accents", "up_votes", "down_votes")
@@ -51,11 +51,8 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     The name of a link holds a sum of the recording's path, so that no table changes what another one names.
 
     Raises:
-        InputError: an utterance that is a span of a recording: there is no column for that. ParameterError: `target`
-            has another suffix than .tsv, by which a table is known.
+        InputError: an utterance that is a span of a recording: there is no column for that.
     """
-    if target.suffix != ".tsv":
-        raise ParameterError("output", f"{target}: name the table, such as {target / 'all.tsv'}")
     clips = target.parent / "clips"
     make_folder(clips)
     with atomic_write(target) as partial, partial.open("w", encoding="utf-8") as file:

@@ -11,7 +11,7 @@ import numpy as np
 from ds2.audio.files import probe
 from ds2.data.corpus_rows import Row
 from ds2.data.utterance import Utterance
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, text_lines
 
 WHOLE = 0.01  # seconds by which a cut may miss the ends of its recording and still be all of it
@@ -32,13 +32,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
 
 
 def write(target: Path, utterances: Sequence[Utterance]) -> None:
-    """A cut with one supervision for each utterance, of all channels.
-
-    Raises:
-        ParameterError: `target` ends neither in .jsonl nor in .jsonl.gz, by which cuts are known.
-    """
-    if not target.name.endswith((".jsonl", ".jsonl.gz")):
-        raise ParameterError("output", f"{target}: name a file that ends in .jsonl.gz, such as {target}.jsonl.gz")
+    """A cut with one supervision for each utterance, of all channels."""
     zipped = target.suffix == ".gz"
     with atomic_write(target) as partial, (gzip.open if zipped else open)(partial, "wt", encoding="utf-8") as file:
         for number, utterance in enumerate(utterances):

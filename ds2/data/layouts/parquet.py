@@ -11,7 +11,7 @@ from ds2.data.encode import encoded
 from ds2.data.layouts.regular_files import regular_files
 from ds2.data.parquet_file import iter_rows, opened_table, plain_columns
 from ds2.data.utterance import Utterance
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder
 
 TEXT = ("text", "sentence", "transcription", "transcript", "normalized_text")  # the first that is there
@@ -38,12 +38,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
     """One table with the columns audio, text, speaker_id and duration, as `datasets` writes it.
 
     Other keys whose values are texts, numbers or truth values, of one kind in all utterances, are columns, too.
-
-    Raises:
-        ParameterError: `target` does not end in .parquet, by which tables are known.
     """
-    if target.suffix != ".parquet":
-        raise ParameterError("output", f"{target}: name a file that ends in .parquet, such as {target}.parquet")
     import pyarrow
     import pyarrow.parquet
 
