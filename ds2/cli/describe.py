@@ -7,7 +7,7 @@ from ds2.bundle import Bundle, model_card, read_record
 from ds2.data.manifest import read_manifest, summary
 from ds2.model.config import ModelConfig
 from ds2.model_record import Record
-from ds2.utils.config import dotted_keys
+from ds2.utils.config import dotted_keys, load_config
 from ds2.utils.errors import InputError, printable
 from ds2.utils.model_names import MODELS, locate, named_models
 
@@ -24,10 +24,12 @@ CHARACTERS = 29  # outputs of a model of English characters: blank, space, apost
 
 
 def describe(path: Path) -> str:
-    """A bundle (.safetensors, or the name of one), an exported model or a manifest (.jsonl, .arrow).
+    """A bundle (.safetensors, or the name of one), an exported model, a manifest (.jsonl, .arrow), or the network of a
+    recipe's train.toml.
 
     Raises:
-        InputError: the file is neither, or damaged.
+        InputError: the file is none of these, or damaged.
+        ModuleNotFoundError: torch, which training needs, is not installed.
     """
     path = locate(path)
     if path.suffix == ".safetensors":
@@ -36,7 +38,13 @@ def describe(path: Path) -> str:
         return describe_exported(path)
     if path.suffix in (".jsonl", ".json", ".arrow"):
         return describe_manifest(path)
-    raise InputError(f"{path}: neither a model (.safetensors, .onnx) nor a manifest (.jsonl, .arrow)")
+    if path.suffix == ".toml":
+        from ds2.train.config import TrainConfig
+
+        return describe_network(str(path), load_config(TrainConfig, path).model, CHARACTERS)
+    raise InputError(
+        f"{path}: neither a model (.safetensors, .onnx), nor a manifest (.jsonl, .arrow), nor a recipe's train.toml"
+    )
 
 
 def list_models() -> list[str]:
@@ -63,13 +71,12 @@ def _known(path: Path, record: Record) -> str:
 
 
 def describe_model(name: str) -> str:
-    """A preset of the architecture, layer by layer: shapes, parameters, cost and context.
+    """A preset of the architecture, as `describe_network` shows it.
 
     Raises:
         InputError: there is no preset of that name.
     """
     from ds2.model.presets import OUTPUTS
-    from ds2.model.summary import latency, summarize
 
     try:
         config = ModelConfig.preset(name)
@@ -78,7 +85,13 @@ def describe_model(name: str) -> str:
             f"--model {name}: no such architecture; choose from {', '.join(error.args[1])}, or name a trained model "
             "without --model"
         ) from error
-    outputs = OUTPUTS.get(name, CHARACTERS)
+    return describe_network(name, config, OUTPUTS.get(name, CHARACTERS))
+
+
+def describe_network(name: str, config: ModelConfig, outputs: int) -> str:
+    """A network of so many outputs, layer by layer: shapes, parameters, cost and context."""
+    from ds2.model.summary import latency, summarize
+
     layers = summarize(config, outputs)
     rows = [("layer", "output", "parameters", "Mop/s of audio", "context, seconds")]
     rows += [

@@ -284,7 +284,8 @@ def info_command(path: Positional[Maybe[Path]] = None, model: Maybe[str] = None)
     Example: ds2 info digits
 
     Args:
-        path: Bundle of a trained model (.safetensors), the name of one, or a manifest (.jsonl).
+        path: Bundle of a trained model (.safetensors), the name of one, a manifest (.jsonl), or a recipe's train.toml,
+            whose network is shown with 29 outputs.
         model: Describe this architecture ([model] preset) instead: ds1, ds2-research, ds2-deploy, ds2-small, ds2-tiny.
     """
     from ds2.cli.describe import describe, describe_model

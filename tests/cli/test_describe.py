@@ -84,3 +84,14 @@ def test_the_card_of_a_packaged_model_comes_before_its_technical_lines(run: Call
     code, output, _ = run("info", "digits")
     assert code == 0
     assert 0 < output.index(model_card("digits").splitlines()[0]) < output.index("tokens: ")
+
+
+def test_info_of_a_recipe_is_the_same_table_of_its_network(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    (tmp_path / "train.toml").write_text(
+        '[data]\ntrain = ["a.jsonl"]\ndev = "b.jsonl"\n[model]\npreset = "ds2-deploy"\n', "utf-8"
+    )
+    code, table, _ = run("info", tmp_path / "train.toml")
+    assert code == 0
+    assert table.splitlines()[1:] == run("info", "--model", "ds2-deploy")[1].splitlines()[1:]
+    (tmp_path / "train.toml").write_text("[model]\nhiden = 3\n")
+    assert_refused(run("info", tmp_path / "train.toml"), "hiden")
