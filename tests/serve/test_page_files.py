@@ -41,6 +41,18 @@ def test_people_read_punctuation_and_figures_and_json_has_the_plain_text_too(tmp
 
 
 @with_node
+def test_characters_follow_each_other_without_spaces(tmp_path: Path) -> None:
+    """In a segment and between two; a word in letters has its spaces."""
+    first = [word("他", 1.0), word("好", 1.5, "好。"), word("k", 2.0, "K"), word("歌", 2.5)]
+    cases = [[name, [first, [word("我", 4.0)]]] for name in ("txt", "json")]
+    txt, values = in_node(SCRIPT, cases, tmp_path, "ds2.serve")
+    assert txt == "他好。 K 歌\n我\n"
+    found = json.loads(values)
+    assert (found["text"], found["display"]) == ("他好 k 歌我", "他好。 K 歌我")
+    assert [segment["text"] for segment in found["segments"]] == ["他好 k 歌", "我"]
+
+
+@with_node
 def test_saved_files_are_named_after_the_upload_or_the_time(tmp_path: Path) -> None:
     script = 'import { fileStem } from "PAGE/transcript.js";\n'
     script += "console.log(JSON.stringify(cases.map((name) => fileStem(name, new Date(2026, 0, 2, 3, 4, 5)))));"

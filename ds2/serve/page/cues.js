@@ -26,6 +26,9 @@ const IDEOGRAPH = /^[\u3400-\u9fff\u{20000}-\u{3ffff}]$/u;
 const INVISIBLE = /\p{Mn}|\p{Me}|\p{Cf}/u;
 const WIDE = /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6]|[\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
 
+// What stands between two words: characters follow each other without a space.
+export const space = (before, after) => (IDEOGRAPH.test(before.word) && IDEOGRAPH.test(after.word) ? "" : " ");
+
 // The cues of a recording of `duration` seconds, which may be unknown.
 export function cues(words, duration = Infinity) {
   if (!words.length) return [];
@@ -39,8 +42,7 @@ function makeUnits(words) {
   words.forEach(({ word, display, start, end }, place) => {
     const shown = display ?? word;
     if (!shown && units.length) return void (units.at(-1).end = end);
-    const joined = place && IDEOGRAPH.test(word) && IDEOGRAPH.test(words[place - 1].word);
-    units.push({ text: shown, space: joined ? "" : " ", start, end, cost: breakCost(word.toLowerCase(), shown) });
+    units.push({ text: shown, space: place ? space(words[place - 1], { word }) : " ", start, end, cost: breakCost(word.toLowerCase(), shown) });
   });
   return units;
 }

@@ -193,7 +193,7 @@ function finish(words) {
   const line = document.createElement("span");
   line.className = "segment";
   line.dataset.time = `${Math.floor(words[0].start / 60)}:${(words[0].start % 60).toFixed(1).padStart(4, "0")}`;
-  for (const word of shown(words)) line.append(shaded(word), " ");
+  for (const word of shown(words, segments.at(-1)?.at(-1))) line.append(word.space, shaded(word));
   $("final").append(line);
   segments.push(words);
   savable(true);

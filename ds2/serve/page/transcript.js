@@ -1,20 +1,22 @@
 // Transcripts as files, from segments: lists of { word, display, conf, start, end }, seconds.
-import { cues } from "./cues.js";
+import { cues, space } from "./cues.js";
 
-const text = (words) => words.map(({ word }) => word).join(" ");
+const text = (words) => words.map((word, place) => (place ? space(words[place - 1], word) : "") + word.word).join("");
 
-// Words as people read them, with capitals and punctuation; a number in figures is one word.
-export function shown(words) {
+// Words as people read them, with capitals and punctuation, and the space before each, also after the word `before`
+// them; a number in figures is one word.
+export function shown(words, before) {
   const found = [];
   for (const { display, ...word } of words) {
     const last = found.at(-1);
     if (display === "" && last) Object.assign(last, { end: word.end, conf: Math.min(last.conf, word.conf) });
-    else found.push({ ...word, word: display ?? word.word });
+    else found.push({ ...word, word: display ?? word.word, space: before ? space(before, word) : "" });
+    before = word;
   }
   return found;
 }
 
-const read = (words) => text(shown(words));
+const read = (words) => shown(words).map(({ space, word }) => space + word).join("");
 
 const clock = (seconds) => new Date(Math.round(1000 * seconds)).toISOString().slice(11, 23).replace(".", ",");
 
@@ -29,8 +31,8 @@ export const written = {
   srt: (segments) => cues(segments.flat()).map(({ start, end, text }, number) =>
     `${number + 1}\n${clock(start)} --> ${clock(end)}\n${text}\n\n`).join(""),
   json: (segments) => JSON.stringify({
-    text: segments.map(text).join(" "),
-    display: segments.map(read).join(" "),
+    text: text(segments.flat()),
+    display: read(segments.flat()),
     segments: segments.map((words) => ({ start: words[0].start, end: words.at(-1).end, text: text(words) })),
     words: segments.flat().map(({ word, conf, ...rest }) => ({ text: word, ...rest, confidence: conf })),
   }, null, 1) + "\n",
