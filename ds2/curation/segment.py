@@ -5,7 +5,8 @@
     cut                             |                               the longest runs first, until the mean length is met
 
 Every run of blanks between two words holds a space, which is a token. Where the alphabet has no space, as in Mandarin,
-every run between two characters may be cut.
+every run between two characters may be cut. What the model hears without a transcript may lack a space: a run too long
+for any word gets one.
 """
 
 import bisect
@@ -28,6 +29,8 @@ from ds2.recognition.transcript import Transcript, make_transcript
 from ds2.recognition.words import Word
 from ds2.text import BETWEEN_IDEOGRAPHS
 from ds2.utils.errors import InputError
+
+WITHIN_WORD = 0.5  # seconds: the longest run of blanks within a word
 
 
 @dataclass(frozen=True)
@@ -155,15 +158,28 @@ def _manifest_row(audio: Path, words: Sequence[Word] | None, start: float, end: 
 
 def _recognized(recognizer: Recognizer, audio: Path) -> tuple[Transcript, list[tuple[float, float]], np.ndarray]:
     """The transcript on the model's best path, the peaks of its words, and the level of every 10 ms."""
-    tokens: list[int] = []
+    best: list[np.ndarray] = []
     scores: list[float] = []
     sounds, count = [], 0
     for log_probs, samples in recognizer.iter_log_probs(audio):
-        tokens += log_probs.argmax(1).tolist()
+        best.append(log_probs.argmax(1))
         scores += log_probs.max(1).tolist()
         sounds.append(energies(torch.from_numpy(samples), recognizer.sample_rate))
         count += len(samples)
     frame_seconds, duration = recognizer.model.config.frame_seconds, count / recognizer.sample_rate
-    transcript = make_transcript(collapse(tokens, scores), recognizer.tokenizer, frame_seconds, duration)
+    tokens = np.concatenate(best)
+    if (space := recognizer.tokenizer.index.get(" ")) is not None:
+        tokens = with_spaces(tokens, space, math.ceil(WITHIN_WORD / frame_seconds))
+    transcript = make_transcript(collapse(tokens.tolist(), scores), recognizer.tokenizer, frame_seconds, duration)
     level = levels(np.concatenate(sounds), recognizer.sample_rate)
     return on_sound(transcript, level), [(word.start, word.end) for word in transcript.words], level
+
+
+def with_spaces(tokens: np.ndarray, space: int, longest: int) -> np.ndarray:
+    """(T,) the best token of each frame, with a space within each run of more than `longest` blanks that lacks one."""
+    spoken = np.flatnonzero(tokens)
+    before, after = spoken[:-1], spoken[1:]
+    lacking = (after - before - 1 > longest) & (tokens[before] != space) & (tokens[after] != space)
+    found = tokens.copy()
+    found[(before + after)[lacking] // 2] = space
+    return found
