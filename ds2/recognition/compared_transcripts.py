@@ -11,6 +11,7 @@ only as much is compared as tells the utterances apart.
 
 import itertools
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
@@ -29,6 +30,7 @@ MANIFESTS = (".jsonl", SUFFIX)
 LISTINGS = (".txt", ".tsv")
 TEXTS = (*MANIFESTS, *LISTINGS, ".json")  # suffixes of files of texts; anything else is a model
 MAKE = "(ds2 transcribe prints such lines of several recordings, without an output folder)"
+CHANNEL = re.compile(r"\d+: ")  # before the text of each, where they are separate
 Other = Recognizer | Mapping[RecordingSpan, str]
 
 
@@ -98,8 +100,8 @@ def _named_texts(path: Path) -> Iterator[tuple[str, str]]:
             name, tab, text = line.partition("\t")
             if not tab:
                 raise InputError(f"{path}:{number}: no tab between the name of the recording and its text {MAKE}")
-            if "\t" in text:
-                raise InputError(f"{path}:{number}: more than a name and a text, as with alternatives; leave them out")
+            if "\t" in text or CHANNEL.match(text):
+                raise InputError(f"{path}:{number}: alternatives, or separate channels; one text of each is compared")
             yield name, text.strip()
     else:
         yield from _json_texts(path)

@@ -54,8 +54,8 @@ class Number:
 
 
 class _Spoken(Token):
-    def __init__(self, word: Word):
-        self.word = word
+    def __init__(self, word: Word, following: str):
+        self.word, self.following = word, following
 
     def text(self) -> str:
         return self.word.text
@@ -65,7 +65,7 @@ class _Spoken(Token):
 
     def nt_separated(self, previous: Token) -> bool:
         assert isinstance(previous, _Spoken)
-        return not _are_joined(previous.word, self.word)
+        return not (_are_joined(previous.word, self.word) or _is_divided_by_mistake(previous.word, self))
 
     def not_a_number_part(self) -> bool:
         return False
@@ -114,7 +114,7 @@ def _number_runs(words: Sequence[Word]) -> list[list[Number]]:
 def _chains(words: Sequence[Word]) -> list[list[Number]]:
     """The numbers among the words; those with nothing but "oh" and marks between them, and no pause, in one chain."""
     chains: list[list[Number]] = []
-    for each in find_numbers([_Spoken(word) for word in words], "en", threshold=0):
+    for each in find_numbers(_spoken(words), "en", threshold=0):
         if VAGUE.intersection(word.text for word in words[each.start : each.end]):
             continue
         number = Number(each.start, each.end, each.text)
@@ -143,7 +143,8 @@ def _is_year_despite_marks(words: Sequence[Word], century: Number, year: Number)
     """Whether two numbers make a year, and if a mark divides them hardly a list or a guess: "twenty, twenty five"."""
     if _year(century, year) is None:
         return False
-    return _whole(words, century.first, year.past) or year.value > 2 * century.value
+    by_oh = year.first > century.past
+    return by_oh or _whole(words, century.first, year.past) or year.value > 2 * century.value
 
 
 def _figure(words: Sequence[Word], run: Sequence[Number]) -> Number | None:
@@ -215,7 +216,7 @@ def _money(words: Sequence[Word], number: Number, sign: str) -> Number:
     past = number.past + 1
     amount = f"{sign}{int(number.value):,}" if number.text.isdecimal() else sign + number.text
     start = past + _follows(words, past, ("and",))
-    for cents in find_numbers([_Spoken(word) for word in words[start : start + 3]], "en", threshold=0)[:1]:
+    for cents in find_numbers(_spoken(words[start : start + 3]), "en", threshold=0)[:1]:
         end = start + cents.end
         is_named = _follows(words, end, ("cents",))
         is_last = end == len(words) or not _are_joined(words[end - 1], words[end])
@@ -234,6 +235,19 @@ def _follows(words: Sequence[Word], place: int, texts: tuple[str, ...]) -> bool:
 def _whole(words: Sequence[Word], first: int, past: int) -> bool:
     """Neither a mark nor a pause divides the words."""
     return all(_are_joined(words[place], words[place + 1]) for place in range(first, past - 1))
+
+
+def _spoken(words: Sequence[Word]) -> list[_Spoken]:
+    return [_Spoken(word, words[place].text if place < len(words) else "") for place, word in enumerate(words, start=1)]
+
+
+def _is_divided_by_mistake(word: Word, following: _Spoken) -> bool:
+    """Whether a mark without a pause stands where a number goes on: "nineteen hundred. And one", "eleven point. Three",
+    "two thousand, three hundred"; but not in "a hundred, two", which may be a list."""
+    goes_on = word.text == "point" or following.word.text == "point"
+    if word.text in SCALES:
+        goes_on = following.word.text == "and" or following.following in SCALES[: SCALES.index(word.text)]
+    return goes_on and _at_once(word, following.word)
 
 
 def _are_joined(word: Word, following: Word) -> bool:

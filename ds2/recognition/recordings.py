@@ -28,7 +28,8 @@ NAME_BYTES = 200  # of a path in an output's name; file systems allow 255, endin
 
 
 def find_audio(arguments: Sequence[str]) -> list[Path]:
-    """Files as named, all audio files below a folder, or those that a pattern such as `calls/*.wav` matches; sorted.
+    """Files as named, all audio files below a folder but hidden ones (.name), or those that a pattern such as
+    `calls/*.wav` matches; sorted.
 
     Raises:
         InputError: a folder without audio files, or a pattern that matches nothing.
@@ -37,7 +38,8 @@ def find_audio(arguments: Sequence[str]) -> list[Path]:
     for argument in arguments:
         path = Path(argument)
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+            audio = (file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+            inside = sorted(file for file in audio if not _is_hidden(file.relative_to(path)))
             if not inside:
                 raise InputError(f"{path}: no audio file in this folder; {unread([argument]) or 'name another one'}")
             found += inside
@@ -49,6 +51,11 @@ def find_audio(arguments: Sequence[str]) -> list[Path]:
         else:
             found.append(path)
     return found
+
+
+def _is_hidden(path: Path) -> bool:
+    """Whether the shell leaves it out, as ._call.wav, which macOS writes beside each file on foreign disks."""
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _once(paths: Sequence[Path]) -> list[Path]:

@@ -28,7 +28,8 @@ BESIDE_VULGAR = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])|(?<=[¼-¾⅐-⅞])")
 ADDRESS = re.compile(r"[<(\[\"',;:]*[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 AT = re.compile(r"(?<=\w)@(?=\w)")
 AND = re.compile(r"&(?:amp;|(?!#?\w{1,8};))")  # no other entity, such as &nbsp;
-PLUS_OR_EQUALS = re.compile(rf"(?:(?<=[^\s+=] )|(?<=[\d%‰]))[+=](?= ?[-−(]?[{SIGNS}]?\.?\d)")
+OPERATIONS = {"+": "plus", "=": "equals", "×": "times", "÷": "divided by"}
+OPERATION = re.compile(rf"(?:(?<=[^\s+=] )|(?<=[\d%‰]))[+=×÷](?= ?[-−(]?[{SIGNS}]?\.?\d)")
 MINUS = re.compile(rf"(?:(?<![^\s(\[\"'])(?<!\d )[-–]|− ?)(?=[{SIGNS}]?\.?\d)")  # neither a range nor within a word
 TIME = re.compile(
     r"(?<![\d:.,/])(?:0?([1-9])|(1\d|2[0-3])):([0-5]\d)(?::(?P<seconds>[0-5]\d))?+(?![\d:/]|[.,]\d)"
@@ -40,6 +41,11 @@ TIME = re.compile(
 CODE = re.compile(rf"(?<![\d.,:/⁄{SIGNS}])(?<!\d-)\d++(?:-\d++)*+(?![:/⁄.,]\d| ?[%‰]|(?:st|nd|rd|th)\b)")
 PHONE = re.compile(r"(?:1-)?\d{3}-\d{3}-\d{4}|\d{3}-\d{2}(?!00)\d\d")  # 555-1234; 500-1000 is a range
 AREA_CODE = re.compile(r"\((\d{3})\) ?(?=\d{3}-\d{4}(?!\d))")
+DAY = re.compile(  # May 5, 2021, and on May 5; in March 20 people came
+    r"(?P<before>\b(?:[Oo]n|[Bb]y|[Uu]ntil|[Ss]ince|[Ff]rom|[Bb]efore|[Aa]fter) )?"
+    r"\b(?:January|February|March|April|May|June|July|August|September|October|November|December) "
+    r"(?:[12]\d|3[01]|[1-9])(?![\d/:–-]|[.,]\d| ?[%‰]|st|nd|rd|th)(?P<after>(?=[,.;:!?)]|$))?"
+)
 NUMBER_SIGN = re.compile(r"\bNo\. ?(?=\d)")
 THIN_SPACES = re.compile(r"(?<!\d)\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?!\d)")  # between thousands
 THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?: 000)+(?!\d)")
@@ -88,7 +94,7 @@ def english_numbers(text: str) -> str:
     text = " ".join(unicodedata.normalize("NFKC", text).split())
     if not SPOKEN.search(text):
         return text
-    text = _symbols(NUMBER_SIGN.sub("number ", text))
+    text = _symbols(NUMBER_SIGN.sub("number ", DAY.sub(_day, text)))
     text = TIME.sub(_time, text)  # like the next, it leaves smaller numbers to the last
     text = THOUSANDS.sub(lambda match: match[0].replace(" ", ","), text)
     text = INDIAN.sub(lambda match: match[0].replace(",", ""), text)
@@ -107,7 +113,7 @@ def _symbols(text: str) -> str:
     if "@" in text:
         text = AT.sub(" at ", " ".join(map(_spoken_address, text.split(" "))))
     text = AND.sub(" and ", text)
-    text = PLUS_OR_EQUALS.sub(lambda match: " plus " if match[0] == "+" else " equals ", text)
+    text = OPERATION.sub(lambda match: f" {OPERATIONS[match[0]]} ", text)
     return MINUS.sub(" minus ", text)
 
 
@@ -115,6 +121,12 @@ def _spoken_address(token: str) -> str:
     """bob@example.com. -> bob at example dot com."""
     match = ADDRESS.match(token)
     return match[0].replace("@", " at ").replace(".", " dot ") + token[match.end() :] if match else token
+
+
+def _day(match: re.Match[str]) -> str:
+    """May 5, -> May 5th,"""
+    dated = match["before"] is not None or match["after"] is not None
+    return f"{match[0]}th" if dated else match[0]
 
 
 def _time(match: re.Match[str]) -> str:

@@ -46,8 +46,9 @@ def test_all_forms_hold_the_same_texts(tmp_path: Path) -> None:
         (
             "a.txt",
             "a.wav\t0.81\tone\na.wav\t0.19\tnine\n",
-            "a.txt:1: more than a name and a text, as with alternatives",
+            "a.txt:1: alternatives, or separate channels",
         ),
+        ("a.txt", "a.wav\t1: one\na.wav\t2: nine\n", "a.txt:1: alternatives, or separate channels"),
         ("a.json", '{"a.wav": 1}', "not a JSON object of names and texts"),
         ("a.json", "{", "not JSON"),
         ("b.txt", None, "cannot be read"),

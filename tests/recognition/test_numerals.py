@@ -59,6 +59,13 @@ one two three four|one two three four
 two or three|two or three
 the year nineteen. ninety nine was|the year 1999 was
 nineteen, ninety nine, nineteen, ninety eight.|1999, 1998.
+nineteen hundred, and one.|1901.
+one million two hundred thousand. three hundred and four|1,200,304
+two thousand, and one, or perhaps nineteen. oh, five.|2001, or perhaps 1905.
+eleven point. three seconds|11.3 seconds
+two thousand, three hundred men|2300 men
+a hundred, two hundred men|a hundred, 200 men
+one hundred, two men|100, two men
 twenty, twenty five men|20, 25 men
 fifteen, forty, fifty|15, 40, 50
 a dollar, fifteen ninety nine cents.|a dollar, fifteen ninety nine cents.
@@ -85,6 +92,7 @@ SAID_OTHERWISE = {
     "nineteen hundred dollars": "one thousand nine hundred dollars",
     "the hundredth time": "the one hundredth time",
     "five per cent": "five percent",
+    "nineteen hundred and one": "nineteen oh one",
     "it cost twenty dollars fifty": "it cost twenty dollars and fifty cents",
     "twenty dollars fifty cents each": "twenty dollars and fifty cents each",
 }

@@ -16,6 +16,8 @@ def test_files_folders_patterns_and_manifests_are_found_once_each(tmp_path: Path
     a, b = write_noise(tmp_path / "in" / "a.wav"), write_noise(tmp_path / "in" / "deep" / "b.WAV")
     c = write_noise(tmp_path / "c.wav")
     (tmp_path / "in" / "notes.txt").touch()
+    for hidden in ("._a.wav", ".cache/b.wav"):
+        write_noise(tmp_path / "in" / hidden)
     rows = [{"audio_filepath": "c.wav", "duration": 0.1, "text": "", "offset": offset} for offset in (0.0, 0.1)]
     (tmp_path / "m.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert find_recordings([str(tmp_path / "in"), str(a)]) == [RecordingSpan(a), RecordingSpan(b)]

@@ -26,6 +26,9 @@ fell to -5 degrees|fell to minus five degrees
 R&D, you &amp; me&nbsp;too|r and d you and me nbsp too
 100% + 50 = 150, 2+2=4|one hundred percent plus fifty equals one hundred and fifty two plus two equals four
 1 + -2 = -1|one plus minus two equals minus one
+3×4=12, 12 ÷ 4|three times four equals twelve twelve divided by four
+May 5, 2021; on June 30 he|may fifth twenty twenty one on june thirtieth he
+In March 20 came. May 5% of 5 May 31.5|in march twenty came may five percent of five may thirty one point five
 = = 2005 = =, C++ 11|two thousand and five c eleven
 Ask <j.doe@mail.example.com>.|ask j dot doe at mail dot example dot com
 @bob, 5@3|bob five at three
