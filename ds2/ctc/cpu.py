@@ -1,7 +1,6 @@
 """CTC on the CPU: runs the numba kernels on as many threads as torch uses."""
 
 import ctypes
-import heapq
 import mmap
 
 import numpy as np
@@ -11,7 +10,7 @@ from torch import Tensor
 from ds2.ctc.cpu_utterances import ctc_utterances
 from ds2.ctc.kernel_types import BatchArrays
 from ds2.ctc.loss_inputs import LossInputs
-from ds2.ctc.threads import run_in_threads
+from ds2.ctc.threads import run_in_threads, share_work
 
 ROOM_SHARE = 0.13  # of the gradient's size: memory of all threads together for columns of alpha
 LEAST_ROOM = 160 << 10  # bytes per thread
@@ -50,17 +49,6 @@ def ctc_on_cpu(inputs: LossInputs) -> tuple[Tensor, Tensor]:
         if differentiable and not dense:
             gradient.copy_(result)
     return torch.from_numpy(losses).to(logits.dtype), gradient
-
-
-def share_work(work: np.ndarray, threads: int) -> list[np.ndarray]:
-    """(B,) work of each utterance -> for each thread (n,) utterances: the largest first, always to the idlest."""
-    groups: list[list[int]] = [[] for _ in range(min(threads, len(work)))]
-    loads = [(0, number) for number in range(len(groups))]
-    for index in np.argsort(-work, kind="stable"):
-        load, number = heapq.heappop(loads)
-        groups[number].append(int(index))
-        heapq.heappush(loads, (load + int(work[index]), number))
-    return [np.array(group) for group in groups if group]
 
 
 def _use_huge_pages(tensor: Tensor) -> None:

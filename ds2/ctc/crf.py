@@ -18,12 +18,11 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from ds2.ctc import crf_kernels
-from ds2.ctc.cpu import share_work
 from ds2.ctc.crf_cuda import all_paths_fit, crf_library, run_all_paths
 from ds2.ctc.crf_kernels import TINY
 from ds2.ctc.label_paths import log_weight_of_labels
 from ds2.ctc.loss import ctc_loss
-from ds2.ctc.threads import run_in_threads
+from ds2.ctc.threads import run_in_threads, share_work
 from ds2.ctc.trigram import END, Trigram
 
 

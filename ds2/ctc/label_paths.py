@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from ds2.ctc import label_paths_cpu
-from ds2.ctc.cpu import share_work
 from ds2.ctc.crf_cuda import crf_library, run_label_paths
 from ds2.ctc.label_paths_cpu import Emissions, PlaceStates
-from ds2.ctc.threads import run_in_threads
+from ds2.ctc.threads import run_in_threads, share_work
 
 NEVER = -1e30  # log weight of a state without a path; finite, so that its gradient is 0 and not NaN
 

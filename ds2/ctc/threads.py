@@ -1,4 +1,4 @@
-"""Runs work on the threads that torch's operators run on.
+"""Shares work between threads, and runs it on those that torch's operators run on.
 
 After an operator torch's OpenMP threads keep their cores busy for some milliseconds while they wait for the next one:
 other threads would have to share the cores with them. So we ask the same OpenMP runtime for the same threads.
@@ -6,12 +6,14 @@ other threads would have to share the cores with them. So we ask the same OpenMP
 
 import ctypes
 import functools
+import heapq
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import torch
 
 from ds2.utils.forks import survive_forks
@@ -29,6 +31,17 @@ def run_in_threads(work: Callable[[Item], object], items: Iterable[Item]) -> Non
         list(_pool(os.getpid()).map(work, left))
     else:
         _run_on_openmp(openmp, work, left)
+
+
+def share_work(work: np.ndarray, threads: int) -> list[np.ndarray]:
+    """(B,) work of each utterance -> for each thread (n,) utterances: the largest first, always to the idlest."""
+    groups: list[list[int]] = [[] for _ in range(min(threads, len(work)))]
+    loads = [(0, number) for number in range(len(groups))]
+    for index in np.argsort(-work, kind="stable"):
+        load, number = heapq.heappop(loads)
+        groups[number].append(int(index))
+        heapq.heappush(loads, (load + int(work[index]), number))
+    return [np.array(group) for group in groups if group]
 
 
 def _run_on_openmp(openmp: ctypes.CDLL, work: Callable[[Item], object], items: list[Item]) -> None:

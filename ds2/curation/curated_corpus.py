@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ds2.curation.filter import FilterReport
-from ds2.curation.recording import RecordingResult
+from ds2.curation.finished_recordings import RecordingResult
 from ds2.data.utterance import Utterance
 
 

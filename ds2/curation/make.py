@@ -25,16 +25,10 @@ import torch
 
 from ds2.curation.curated_corpus import CuratedCorpus
 from ds2.curation.filter import FilterConfig, FilterReport, filter_segments, read_checked
+from ds2.curation.finished_recordings import RecordingResult, load_record, record_fingerprint, utterances_of
+from ds2.curation.pairs import Pair, find_pairs
 from ds2.curation.plots import draw_filter
-from ds2.curation.recording import (
-    Pair,
-    RecordingResult,
-    RecordMaker,
-    find_pairs,
-    load_record,
-    record_fingerprint,
-    utterances_of,
-)
+from ds2.curation.recording import RecordMaker
 from ds2.curation.report import write_curation_report
 from ds2.curation.score import score
 from ds2.curation.segment import SegmentConfig

@@ -1,19 +1,21 @@
-"""One recording: aligned, cut into files, scored, and recorded, so that it is not processed again."""
+"""Makes the result of one recording: aligned with its transcript, cut into files, scored, and kept."""
 
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import soundfile
 
-from ds2.audio.files import SUFFIXES, probe
+from ds2.audio.files import probe
 from ds2.audio.flac import write_flac
 from ds2.audio.loudness import HOP
 from ds2.audio.tensors import read_audio
+from ds2.curation.finished_recordings import RecordingResult, record_path
+from ds2.curation.pairs import Pair, segments_folder
 from ds2.curation.score import score
 from ds2.curation.segment import SegmentConfig, segment
 from ds2.data.utterance import Utterance
@@ -25,95 +27,6 @@ OVERVIEW_SECONDS = 0.25  # the overview shows the loudest level of each
 CLIPPED_FRACTION = 1e-3  # of the samples at full scale: above it a recording counts as clipped
 FULL_SCALE = 0.999
 BUFFER = 1 << 16  # samples read at once
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A recording and its transcript; `name` is its path within the folder."""
-
-    name: str
-    audio: Path
-    text: Path
-
-
-@dataclass(frozen=True)
-class RecordingResult:
-    """The result of processing a recording.
-
-    Attributes:
-        key: the fingerprint of its inputs; a record with another one is made again.
-        error: why nothing could be used, or "".
-        warnings: what may be wrong with the recording.
-        level: dB, the loudest of every OVERVIEW_SECONDS.
-        too_short, too_long: segments rejected for their length.
-        segments: dictionaries of id, audio (path within the output), start, duration, text, words, hypothesis, cost,
-            frames.
-    """
-
-    name: str
-    key: dict[str, Any]
-    audio: str
-    error: str = ""
-    warnings: list[str] = field(default_factory=list)
-    duration: float = 0.0
-    level: list[float] = field(default_factory=list)
-    too_short: int = 0
-    too_long: int = 0
-    segments: list[dict[str, Any]] = field(default_factory=list)
-
-
-def find_pairs(folder: Path, output: Path | None = None) -> list[Pair]:
-    """All recordings below a folder, sorted, each with the .txt of the same stem beside it, which may be missing.
-
-    Args:
-        output: the output folder; the segments in it, of an earlier run, do not count as recordings.
-
-    Raises:
-        InputError: no folder, or no recording in it.
-    """
-    if not folder.is_dir():
-        raise InputError(f"{folder}: not a folder; name one with recordings and their transcripts")
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
-    if output is not None:
-        here, segments = folder.resolve(), segments_folder(output.resolve())
-        found = [path for path in found if not (here / path.relative_to(folder)).is_relative_to(segments)]
-    if not found:
-        raise InputError(f"{folder}: no audio file in this folder ({', '.join(SUFFIXES)})")
-    return [Pair(str(path.relative_to(folder)), path, path.with_suffix(".txt")) for path in found]
-
-
-def segments_folder(output: Path) -> Path:
-    """The folder of the utterances' sound, in that of the corpus."""
-    return output / "audio"
-
-
-def record_path(output: Path, name: str) -> Path:
-    """The file that holds the record of a recording, in the folder of the corpus."""
-    return output / "recordings" / f"{name}.json"
-
-
-def record_fingerprint(
-    pair: Pair, model: Path, config: SegmentConfig, skip: bool, language: str | None
-) -> dict[str, Any]:
-    """Everything that a record depends on; files by size and time of change."""
-    files = {"audio": pair.audio, "text": pair.text, "model": model}
-    stamps = {name: _stamp(path) for name, path in files.items()}
-    named = {} if language is None else {"language": language}  # records of before --language hold
-    return {**stamps, "segment": asdict(config), "skip": skip, **named}
-
-
-def load_record(output: Path, name: str, key: dict[str, Any]) -> RecordingResult | None:
-    """The record of an earlier run; None where there is none with this key."""
-    try:
-        values = json.loads(record_path(output, name).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if values["key"] != json.loads(json.dumps(key)):
-        return None
-    for row in values["segments"]:
-        if "heard" in row:  # its name in version 0.1
-            row["hypothesis"] = row.pop("heard")
-    return RecordingResult(**values)
 
 
 @dataclass(frozen=True)
@@ -185,19 +98,6 @@ def _manifest_values(utterance: Utterance, output: Path) -> dict[str, Any]:
     return {"audio": path, "duration": utterance.duration, "text": utterance.text, **utterance.extra}
 
 
-def utterances_of(record: RecordingResult, output: Path) -> list[Utterance]:
-    """The scored segments of a record as lines of a manifest."""
-    return [
-        Utterance(
-            (output / row["audio"]).absolute(),
-            row["duration"],
-            row["text"],
-            extra={key: value for key, value in row.items() if key not in ("audio", "duration", "text")},
-        )
-        for row in record.segments
-    ]
-
-
 def _extremes(audio: Path) -> tuple[float, bool]:
     """The fraction of samples at full scale, and whether all samples are 0; reads the file in buffers."""
     probe(audio)  # raises InputError for a bad file
@@ -213,11 +113,3 @@ def _extremes(audio: Path) -> tuple[float, bool]:
             pass  # the aligner reports the damaged place
         whole = count == sound.frames * sound.channels
     return clipped / max(1, count), whole and loudest == 0.0
-
-
-def _stamp(path: Path) -> list[int]:
-    try:
-        status = path.stat()
-    except OSError:
-        return []
-    return [status.st_size, status.st_mtime_ns]

@@ -10,8 +10,9 @@ from typing import Any
 from urllib.parse import quote
 
 from ds2.curation.curated_corpus import CuratedCorpus
+from ds2.curation.finished_recordings import RecordingResult
 from ds2.curation.plots import draw_segments, draw_spectrogram
-from ds2.curation.recording import OVERVIEW_SECONDS, RecordingResult
+from ds2.curation.recording import OVERVIEW_SECONDS
 from ds2.curation.score import FEATURES, features
 from ds2.data.utterance import Utterance
 from ds2.metrics import MARKS, align_texts

@@ -169,13 +169,13 @@ def _recognized(recognizer: Recognizer, audio: Path) -> tuple[Transcript, list[t
     frame_seconds, duration = recognizer.model.config.frame_seconds, count / recognizer.sample_rate
     tokens = np.concatenate(best)
     if (space := recognizer.tokenizer.index.get(" ")) is not None:
-        tokens = with_spaces(tokens, space, math.ceil(WITHIN_WORD / frame_seconds))
+        tokens = spaced_at_pauses(tokens, space, math.ceil(WITHIN_WORD / frame_seconds))
     transcript = make_transcript(collapse(tokens.tolist(), scores), recognizer.tokenizer, frame_seconds, duration)
     level = levels(np.concatenate(sounds), recognizer.sample_rate)
     return on_sound(transcript, level), [(word.start, word.end) for word in transcript.words], level
 
 
-def with_spaces(tokens: np.ndarray, space: int, longest: int) -> np.ndarray:
+def spaced_at_pauses(tokens: np.ndarray, space: int, longest: int) -> np.ndarray:
     """(T,) the best token of each frame, with a space within each run of more than `longest` blanks that lacks one."""
     spoken = np.flatnonzero(tokens)
     before, after = spoken[:-1], spoken[1:]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ds2.bundle import Bundle
 from ds2.decoder.beam import BeamDecoder
-from ds2.decoder.config import BeamConfig
+from ds2.decoder.config import CLOSED_BEAM_WIDTH, BeamConfig
 from ds2.decoder.hot_phrases import words_of
 from ds2.decoder.letter_to_sound import with_guesses
 from ds2.decoder.lexicon import NO_WORD, Lexicon
@@ -25,7 +25,6 @@ from ds2.text import Tokenizer, is_ideograph
 from ds2.utils.config import from_dict, to_dict
 from ds2.utils.errors import InputError, ParameterError
 
-CLOSED_BEAM_WIDTH = 16  # enough if few words are possible
 CONFIDENCE_HYPOTHESES = 30  # n-best hypotheses that give the confidence of words
 SMALL_MODEL = 5000  # words: ordinary speech has more, commands have fewer
 PHONE_SYMBOLS = 600  # labels tried in each frame: all phones with the copies of each, where words have spaces

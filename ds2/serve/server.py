@@ -21,8 +21,8 @@ import uvicorn
 from ds2.bundle import read_record
 from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
-from ds2.serve.handshakes import TlsListener
 from ds2.serve.systemd import READY, STOPPING, keep_alive, notify
+from ds2.serve.tls_listener import TlsListener
 from ds2.serve.uvicorn_connections import HttpConnection, Settings
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.model_names import DEFAULT_MODEL, locate

@@ -25,8 +25,8 @@ from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.live_segments import BeamSearch, LiveSegment, LiveSegments
 from ds2.recognition.options import hot_words
 from ds2.recognition.transcript_builder import TranscriptBuilder
-from ds2.serve.messages import SAMPLE_BYTES, Encoding, Event, Final, Partial, StreamConfig, StreamEnd
-from ds2.utils.errors import InputError
+from ds2.serve.messages import SAMPLE_BYTES, Event, Final, Partial, StreamConfig, StreamEnd
+from ds2.serve.sample_encodings import decode_samples
 
 ALTERNATIVES = 10  # hypotheses of a segment; clients that ask for alternatives get those with different texts
 
@@ -192,29 +192,3 @@ class ClientStream:
     def _end_of(self, model_stream: ModelStream) -> float:
         """Seconds from the start of the stream to the end of what it has received."""
         return model_stream.start + model_stream.chunks.received / self.rate
-
-
-def decode_samples(data: bytes, encoding: Encoding) -> np.ndarray:
-    """Bytes of whole little-endian samples -> (N,) float32 samples, full scale 1.0.
-
-    Raises:
-        InputError: a float32 sample is not finite.
-    """
-    if encoding == "pcm16":
-        return np.frombuffer(data, "<i2").astype(np.float32) / 32768
-    if encoding == "mulaw":
-        return MULAW[np.frombuffer(data, np.uint8)]
-    samples = np.frombuffer(data, "<f4").astype(np.float32)
-    if not np.isfinite(samples).all():
-        raise InputError("a float32 sample is NaN or infinite; send finite samples, full scale 1.0")
-    return samples
-
-
-def _mulaw_table() -> np.ndarray:
-    """ITU-T G.711: the inverted byte is sign, three bits of exponent, four of mantissa."""
-    code = ~np.arange(256, dtype=np.uint8)
-    magnitude = ((((code & 15).astype(np.int32) << 3) + 132) << ((code >> 4) & 7)) - 132
-    return np.where(code & 128, -magnitude, magnitude).astype(np.float32) / 32768
-
-
-MULAW = _mulaw_table()

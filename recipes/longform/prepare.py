@@ -20,7 +20,7 @@ import numpy as np
 import soundfile
 
 from ds2.cli.recipe_scripts import run_script
-from ds2.curation.recording import find_pairs
+from ds2.curation.pairs import find_pairs
 from ds2.data.dataset import read_utterance
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance

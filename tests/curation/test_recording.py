@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ds2.curation.recording import RecordingResult, find_pairs, load_record, record_path
+from ds2.curation.finished_recordings import RecordingResult, load_record, record_path
+from ds2.curation.pairs import find_pairs
 
 
 def test_segments_of_an_earlier_run_do_not_count_as_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

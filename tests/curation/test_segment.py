@@ -9,7 +9,7 @@ from helpers.readings import RATE, read_digits
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds2.curation.segment import SegmentConfig, cut_into_segments, segment, with_spaces
+from ds2.curation.segment import SegmentConfig, cut_into_segments, segment, spaced_at_pauses
 from ds2.recognition.recognizer import Recognizer
 
 
@@ -110,6 +110,6 @@ def test_a_long_run_of_blanks_that_lacks_a_space_gets_one() -> None:
     """him he: letters of two words with a pause between them, and no space, are not one word with a pause in it."""
     him, he = [3, 0, 4], [5, 6]
     long, short = [0] * 4, [0] * 3
-    assert with_spaces(np.array(him + long + he), 1, 3).tolist() == [*him, 0, 1, 0, 0, *he]
+    assert spaced_at_pauses(np.array(him + long + he), 1, 3).tolist() == [*him, 0, 1, 0, 0, *he]
     for kept in (him + short + he, [*him, 1, *long, *he], [*him, *long, 1, *he], [*long, *him, *long], long, []):
-        assert with_spaces(np.array(kept, np.int64), 1, 3).tolist() == kept
+        assert spaced_at_pauses(np.array(kept, np.int64), 1, 3).tolist() == kept

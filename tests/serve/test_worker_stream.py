@@ -41,7 +41,8 @@ from ds2.serve.messages import (
     WorkerConfig,
 )
 from ds2.serve.model_worker import Worker, load_setup
-from ds2.serve.worker_stream import Setup, decode_samples
+from ds2.serve.sample_encodings import decode_samples
+from ds2.serve.worker_stream import Setup
 from ds2.text import BLANK_TOKEN, Tokenizer
 from ds2.utils.errors import InputError
 from ds2.utils.model_names import locate
