@@ -137,7 +137,7 @@ def row(condition: str, strategy: str, runs: Sequence[FinishedRun], target: floa
     """A line of the table."""
     last = [run.history[-1] for run in runs]
     reached = [run.seconds_to(target) for run in runs]
-    seconds = "not by all" if None in reached else spread([each for each in reached if each is not None], "{:.1f}")
+    seconds = "never" if None in reached else spread([each for each in reached if each is not None], "{:.1f}")
     columns = [
         spread([run.throughput for run in runs], "{:.1f}"),
         seconds,
