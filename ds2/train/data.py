@@ -81,7 +81,7 @@ class TrainingData:
         check_characters(self.dev, self.tokenizer)
         # All ranks draw the same minibatches, and each takes its part; dedicated parameter servers take none.
         idle = config.parallel.dedicated_ranks if ranks.size > 1 else 0
-        share = Share(ranks.number - idle, ranks.size - idle, config.accumulate)
+        share = Share(ranks.number - idle, max(1, ranks.size - idle), config.accumulate)
         shards, self.archives = shards_of(self.train)
         self.sampler = SortaGradSampler(
             durations(self.train),

@@ -41,8 +41,10 @@ class Asynchronous(Synchronous):
     """The strategy of one rank, see the file's head. In ranks that are servers the updater belongs to the server."""
 
     def __init__(self, objective: Objective, updater: Updater, ranks: Ranks, config: ParallelConfig):
-        if config.served_by > ranks.size or config.dedicated_ranks == ranks.size:
+        if config.served_by > ranks.size:
             raise InputError(f"parallel.servers = {config.servers}: there are only {ranks.size} ranks")
+        if config.dedicated_ranks == ranks.size:
+            raise InputError("parallel.dedicated: all ranks are servers; start more, which train")
         super().__init__(objective, updater, ranks.subgroup(config.workers), config)
         self.model = objective.model
         self.everyone = ranks

@@ -23,6 +23,7 @@ from helpers.training import (
 from ds2.data.sampler import Share, SortaGradSampler
 from ds2.model.acoustic import AcousticModel
 from ds2.train.config import ParallelConfig
+from ds2.train.distributed.asynchronous import Asynchronous
 from ds2.train.distributed.backup_workers import BackupServer, BackupWorkers
 from ds2.train.distributed.parameter_server import FETCH, HEAD, UPDATE, divide
 from ds2.train.distributed.ranks import Ranks
@@ -146,3 +147,11 @@ def test_what_cannot_be_is_refused() -> None:
     for parallel in (ParallelConfig("backup-workers"), ParallelConfig("backup-workers", backups=0, dedicated=True)):
         with pytest.raises(InputError, match="there are only 1 ranks"):
             BackupWorkers(Objective(model, config), Updater(model, config, 10), Ranks(), parallel)
+
+
+def test_ranks_that_all_serve_are_refused(tmp_path: Path) -> None:
+    config = plain_config(tmp_path)
+    model = AcousticModel(TINY, 5)
+    parallel = ParallelConfig("asynchronous", dedicated=True)
+    with pytest.raises(InputError, match=r"parallel\.dedicated: all ranks are servers"):
+        Asynchronous(Objective(model, config), Updater(model, config, 10), Ranks(), parallel)
