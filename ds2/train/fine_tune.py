@@ -24,9 +24,9 @@ from ds2.model.config import ModelConfig
 from ds2.text import normalize, split_words
 from ds2.train.checkpoint import load_checkpoint
 from ds2.train.config import TrainConfig
+from ds2.train.fine_tune_letters import NewLetters
 from ds2.train.fingerprint import check_fingerprint, fixed_values
 from ds2.train.finite_weights import load_finite
-from ds2.train.new_letters import NewLetters
 from ds2.train.run_folder import check_name
 from ds2.utils.config import from_dict, override
 from ds2.utils.errors import InputError
