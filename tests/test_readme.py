@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ds2.cli.commands import SECTIONS, all_commands, parse_command_line
+from ds2.cli.command_parser import parse_command_line
+from ds2.cli.commands import SECTIONS, all_commands
 from ds2.serve.config import ServeConfig
 from ds2.train.config import TrainConfig
 from ds2.utils.former_keys import FORMER_KEYS

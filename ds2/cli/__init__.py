@@ -1,1 +1,1 @@
-"""The command line: main.py runs a command, commands.py lists them."""
+"""The command line: main.py runs a command, command_parser.py finds it, commands.py lists them all."""

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import ds2
-from ds2.cli.commands import GROUPS, command_overview, parse_command_line
+from ds2.cli.command_parser import parse_command_line
+from ds2.cli.commands import GROUPS, command_overview
 from ds2.cli.exits import BAD_INPUT, INTERRUPTED
 from ds2.cli.standard_streams import prepare_streams
 from ds2.utils.errors import InputError, ParameterError, printable

@@ -12,8 +12,8 @@ from ds2.export.graph_builder import Graph, clipped_relu, integers, linear, scal
 from ds2.export.options import Weights
 from ds2.export.random_walk import random_walk
 from ds2.export.recurrent import recurrent
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import CLIP, ConvolutionConfig, ModelConfig
-from ds2.model.layer_weights import LayerWeights
 
 
 def acoustic_graph(

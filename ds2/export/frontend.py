@@ -6,8 +6,8 @@ import numpy as np
 from onnx import TensorProto
 
 from ds2.export.graph_builder import Graph, integers, scalar, valid_mask
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
-from ds2.model.layer_weights import LayerWeights
 from ds2.utils.errors import InputError
 from ds2.utils.mel import mel_bands
 

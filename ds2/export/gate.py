@@ -4,8 +4,8 @@ import numpy as np
 from onnx import TensorProto
 
 from ds2.export.graph_builder import Graph, integers, positions, scalar
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import GATE_FRAMES
-from ds2.model.layer_weights import LayerWeights
 
 
 def channel_gate(graph: Graph, layer: LayerWeights, x: str, past: tuple[str, str] | None = None) -> tuple[str, str]:

@@ -4,7 +4,7 @@ import numpy as np
 from onnx import TensorProto
 
 from ds2.export.graph_builder import Graph, integers, linear, scalar, valid_mask
-from ds2.model.layer_weights import LayerWeights
+from ds2.model.bundle_weights import LayerWeights
 
 
 def random_walk(graph: Graph, radius: int, layer: LayerWeights, low: str, logits: str, frames: str) -> str:

@@ -5,8 +5,8 @@ import onnx
 from onnx import TensorProto
 
 from ds2.export.graph_builder import Graph, Value, integers, linear, positions, scalar, valid_mask, value
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import CLIP, ModelConfig
-from ds2.model.layer_weights import LayerWeights
 
 BEGINNING = integers(0)  # frames before the first
 

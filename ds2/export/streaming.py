@@ -19,8 +19,8 @@ from ds2.export.gate import channel_gate
 from ds2.export.graph_builder import Graph, integers, positions, value
 from ds2.export.options import Weights
 from ds2.export.recurrent import from_the_end, reverse, run_bn_lstm, run_cell
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import ModelConfig
-from ds2.model.layer_weights import LayerWeights
 from ds2.utils.errors import InputError
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from ds2.bundle import Bundle
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import ModelConfig, Precision
-from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.network import NativeSlots, Network
 from ds2.utils.devices import Cpu, cpu_threads, one_thread_a_product
 from ds2.utils.errors import InputError

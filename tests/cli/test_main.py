@@ -66,7 +66,7 @@ def test_commands_that_write_plain_text_have_no_flags_of_display(run: Callable[.
 def test_a_command_line_is_read_without_the_checks_of_types(arguments: str) -> None:
     """Whose package takes as long to import as NumPy."""
     code = (
-        "import sys; from ds2.cli.commands import parse_command_line; "
+        "import sys; from ds2.cli.command_parser import parse_command_line; "
         f"assert parse_command_line({arguments.split()!r}) is not None; print('typeguard' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

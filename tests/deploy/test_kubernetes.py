@@ -12,7 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from ds2.cli.commands import parse_command_line
+from ds2.cli.command_parser import parse_command_line
 from ds2.serve.config import Limits, ServeConfig, read_serve_config
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from ds2.model.biphones import Biphones
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import ModelConfig
-from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.biphones import NativeBiphones
 
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import GATE_FRAMES, ConvolutionConfig, ModelConfig
 from ds2.model.gate import ChannelGate
-from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.gate import NativeGate
 
 

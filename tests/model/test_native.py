@@ -24,8 +24,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ds2.model.acoustic import AcousticModel
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import FrontendConfig, ModelConfig
-from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.network import NativeSlots, Network
 from ds2.model.normalization import STEPS
 from ds2.utils.errors import InputError

@@ -19,8 +19,8 @@ from ds2.bundle import Bundle
 from ds2.export.acoustic import acoustic_graph
 from ds2.export.package import export
 from ds2.export.streaming import streaming_graph
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import ModelConfig
-from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.network import NativeSlots, Network
 from ds2.recognition.onnx_engine import OnnxEngine, make_session
 from ds2.recognition.options import DecoderOptions

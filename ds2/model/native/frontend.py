@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
-from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.slots import SlotBatch
 from ds2.utils.mel import mel_bands
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import GATE_FRAMES
-from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.layers import linear
 
 

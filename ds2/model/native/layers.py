@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import CLIP, ConvolutionConfig
-from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.few_rows import FEW, multiply_few_rows
 
 COLUMNS = 1 << 18  # values that a convolution gathers for one product: they stay in a core's cache

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import ModelConfig
-from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.biphones import NativeBiphones
 from ds2.model.native.frontend import NativeFrontend
 from ds2.model.native.gate import NativeGate

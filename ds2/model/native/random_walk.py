@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ds2.model.layer_weights import LayerWeights
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.native.layers import log_softmax
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ds2.model.bundle_weights import LayerWeights
 from ds2.model.cells import Cell
 from ds2.model.config import CLIP, ModelConfig
-from ds2.model.layer_weights import LayerWeights
 from ds2.model.native.layers import linear
 from ds2.model.native.slots import SlotBatch
 
