@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from text_to_num import Token, find_numbers
 
 from ds2.recognition.words import Word
+from ds2.utils.spoken_numbers import MONTHS
 
 LEAST = 10  # smaller numbers stay words, unless a unit or a month is beside them
 GROUPED = 10_000  # from here on commas divide thousands: years have none
@@ -19,7 +20,6 @@ CENTURIES = range(13, 21)  # "nineteen eighty four"; below, two numbers are rath
 SCALES = ("hundred", "thousand", "million", "billion", "trillion")
 VAGUE = {f"{scale}s" for scale in SCALES}  # "thousands of men"
 DIGITS = "one two three four five six seven eight nine".split()
-MONTHS = tuple("january february march april may june july august september october november december".split())
 TENS = "twenties thirties forties fifties sixties seventies eighties nineties".split()
 DECADES = dict(zip(TENS, range(20, 100, 10), strict=True))
 COUNTING = "a an one another every each per".split()  # "a thirty second break"

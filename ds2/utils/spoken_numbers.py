@@ -21,6 +21,7 @@ PARTS = dict(zip("23456789", "half third quarter fifth sixth seventh eighth nint
     "10": "tenth"
 }
 DECADES = {f"{tens}0" for tens in range(2, 10)}
+MONTHS = tuple("january february march april may june july august september october november december".split())
 
 # No pattern asks for a sign behind any number of digits: each would be sought from every digit, in quadratic time.
 SPOKEN = re.compile(r"[\d&@°]")  # without any of them nothing is to be said in words
@@ -43,7 +44,7 @@ PHONE = re.compile(r"(?:1-)?\d{3}-\d{3}-\d{4}|\d{3}-\d{2}(?!00)\d\d")  # 555-123
 AREA_CODE = re.compile(r"\((\d{3})\) ?(?=\d{3}-\d{4}(?!\d))")
 DAY = re.compile(  # May 5, 2021, and on May 5; in March 20 people came
     r"(?P<before>\b(?:[Oo]n|[Bb]y|[Uu]ntil|[Ss]ince|[Ff]rom|[Bb]efore|[Aa]fter) )?"
-    r"\b(?:January|February|March|April|May|June|July|August|September|October|November|December) "
+    rf"\b(?:{'|'.join(map(str.capitalize, MONTHS))}) "
     r"(?:[12]\d|3[01]|[1-9])(?![\d/:–-]|[.,]\d| ?[%‰]|st|nd|rd|th)(?P<after>(?=[,.;:!?)]|$))?"
 )
 NUMBER_SIGN = re.compile(r"\bNo\. ?(?=\d)")

@@ -132,10 +132,9 @@ def _segment_rows(transcript: TranscribedFile, path: Path) -> Iterator[Row]:
     for segment, (first, last) in zip(segments, itertools.pairwise([0.0, *middles, transcript.duration]), strict=True):
         own = transcript.words[bisect.bisect_left(begins, segment.start) : bisect.bisect_left(begins, segment.end)]
         extra = {"confidence": round(sum(word.confidence for word in own) / len(own), 4)} if own else {}
-        if len(segments) == 1:
-            offset = None if recording.duration is None else recording.offset
-            yield Row(recording.path, segment.text, None, None, offset, recording.duration, extra, place)
-            continue
-        start = max(first, segment.start - MARGIN)
-        duration, offset = round(min(last, segment.end + MARGIN) - start, 3), round(recording.offset + start, 3)
-        yield Row(recording.path, segment.text, None, None, offset, duration, extra, place)
+        if len(segments) == 1:  # the whole recording, or span of one
+            offset, duration = None if recording.duration is None else recording.offset, recording.duration
+        else:
+            start = max(first, segment.start - MARGIN)
+            offset, duration = round(recording.offset + start, 3), round(min(last, segment.end + MARGIN) - start, 3)
+        yield Row(recording.path, segment.text, offset=offset, duration=duration, extra=extra, place=place)

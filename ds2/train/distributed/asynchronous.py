@@ -3,7 +3,7 @@
     gradient of a group (synchronous.py) -> its leader -> parameter servers -> its leader -> weights of the group
 
 A group is one rank (`asynchronous`) or several (`mixed`); its first rank is the leader. The servers are threads in the
-first ranks, see parameter_server.py; dedicated ones have no utterances, and their gradients are never sent.
+first ranks, see parameter_server.py; a dedicated one has no utterances, and only its clock advances.
 """
 
 from collections.abc import Sequence

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from ds2.train.config import ParallelConfig
@@ -89,9 +88,7 @@ class BackupServer(ParameterServer):
         if not step.utterances:
             return True
         assert isinstance(step.changes, Tensor)
-        changes = step.changes / step.utterances
-        weights = sum(parameter.numel() for parameter in self.parameters)
-        return self.apply(epoch, torch.linalg.vector_norm(changes[:weights]), changes)
+        return self.apply(epoch, None, step.changes / step.utterances)
 
     def _leave_out(self) -> bool:
         self.left_out += 1

@@ -126,8 +126,10 @@ class ParameterServer:
     def _lead(self, leader: int) -> int:
         return self.clocks[leader] - min(self.clocks.values())
 
-    def apply(self, epoch: int, norm: Tensor, changes: Tensor) -> bool:
+    def apply(self, epoch: int, norm: Tensor | None, changes: Tensor) -> bool:
         """Updates the weights and the statistics by (P + Q,) changes; returns whether the gradient was good.
+
+        `norm`: that of the whole gradient; None where this server has all of it.
 
         With several servers each of them decides by the same rule whether the gradient is bad."""
         parts = changes.split([tensor.numel() for tensor in (*self.parameters, *self.statistics)])
