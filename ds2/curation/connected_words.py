@@ -71,7 +71,7 @@ def join(words: Sequence[np.ndarray], config: WordStringConfig, sample_rate: int
 
 
 def write_strings(folder: Path, split: str, strings: Sequence[WordString], sample_rate: int) -> list[Utterance]:
-    """Writes `folder`/SPLIT/NUMBER.wav and, last of all, `folder`/SPLIT.jsonl.
+    """Writes `folder`/SPLIT/NUMBER.flac and, last of all, `folder`/SPLIT.jsonl.
 
     Raises:
         InputError: there are no strings.

@@ -25,7 +25,7 @@ class RunState:
     communication: float = 0.0  # seconds of exchanges in this epoch, of all ranks together
     skipped: list[str] = field(default_factory=list)  # a line for each utterance skipped in this epoch
     history: list[Epoch] = field(default_factory=list)
-    best: tuple[float, float] = (math.inf, math.inf)  # `metrics.score` of the best model
+    best: tuple[float, float] = (math.inf, math.inf)  # `selection_error` of the best model
     best_epoch: int = 0  # epochs done when it was saved
 
     def add_costs(self, costs: Costs) -> None:

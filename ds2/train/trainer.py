@@ -118,7 +118,7 @@ class Trainer:
         return self.folder / "best.safetensors"
 
     def run(self) -> Path:
-        """Trains to the last epoch and returns the bundle of the best epoch, see `metrics.score`.
+        """Trains to the last epoch and returns the bundle of the best epoch, see best_epoch.py.
 
         Raises:
             TrainingStopped: SIGTERM or SIGINT came; the checkpoint is written.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 
 pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -92,6 +93,15 @@ def test_a_file_has_our_text(page: tuple[Recognizer, str], tmp_path: Path) -> No
     (recognizer, url), recording = page, sound(tmp_path)
     shown = asyncio.run(shown_for_file(url, recording))
     assert shown["final"] == expected(recognizer, read_audio_array(recording)[0]) != ""
+
+
+@needs_browser
+@with_npm
+def test_inverted_channels_do_not_cancel_out(page: tuple[Recognizer, str], tmp_path: Path) -> None:
+    (recognizer, url), mono, stereo = page, read_audio_array(sound(tmp_path))[0], tmp_path / "stereo.wav"
+    soundfile.write(stereo, np.stack([mono, -mono], 1), 8000, "FLOAT")
+    shown = asyncio.run(shown_for_file(url, stereo))
+    assert shown["final"] == expected(recognizer, mono) != ""
 
 
 @needs_browser

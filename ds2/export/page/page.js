@@ -2,6 +2,7 @@
 import { load } from "./model.js";
 
 const FILE_SECONDS = 2; // of a file between two partial texts
+const CANCELLED = 1e-3; // of the channels' power: where their mean has less, they hold one sound with opposite signs
 const $ = (id) => document.getElementById(id);
 let stopNow = null; // ends the recording from the microphone
 let model = null;
@@ -65,7 +66,7 @@ async function transcribe(file) {
   state("reading the file");
   const context = new OfflineAudioContext(1, 1, model.facts.sample_rate);
   const sound = await context.decodeAudioData(await file.arrayBuffer());
-  const samples = mean(sound);
+  const samples = mixdown(sound);
   const stream = model.begin();
   const size = FILE_SECONDS * model.facts.sample_rate;
   const begun = performance.now();
@@ -83,12 +84,19 @@ async function advance(stream, samples, last) {
   if (last) $("final").textContent = text;
 }
 
-function mean(sound) {
-  const samples = new Float32Array(sound.length);
-  for (let channel = 0; channel < sound.numberOfChannels; channel++) {
-    sound.getChannelData(channel).forEach((value, at) => (samples[at] += value / sound.numberOfChannels));
-  }
-  return samples;
+// Several channels -> their mean; where it cancels out, the first that is about as loud as any (ds2/audio/mixdown.py).
+function mixdown(sound) {
+  const channels = Array.from({ length: sound.numberOfChannels }, (_, number) => sound.getChannelData(number));
+  const mean = new Float32Array(sound.length);
+  for (const channel of channels) channel.forEach((value, at) => (mean[at] += value / channels.length));
+  const powers = channels.map(power);
+  const whole = powers.reduce((sum, value) => sum + value);
+  if (power(mean) * channels.length >= CANCELLED * whole) return mean;
+  return channels[powers.findIndex((value) => value > Math.max(...powers) / 2)];
+}
+
+function power(samples) {
+  return samples.reduce((sum, value) => sum + value * value, 0);
 }
 
 function controls(busy) {
