@@ -115,12 +115,15 @@ def _trie(tokens: np.ndarray, lengths: np.ndarray) -> Trie:
     node = np.zeros(len(lengths), np.int64)  # the node that each word has reached
     spelt, nodes, arcs = np.flatnonzero(lengths), 1, [np.zeros(0, np.int64)]
     while spelt.size:
-        # Words that reached the same node and go on with the same token share a new node.
+        # Words that reached the same node and go on with the same token share a new node. Words that are in order
+        # already, as those of a phone search nearly are, cost no sorting.
         keys = node[spelt] << TOKEN_BITS | tokens[starts[spelt]]
-        found, places = np.unique(keys, return_inverse=True)
-        node[spelt] = nodes + places
-        nodes += len(found)
-        arcs.append(found)
+        order = np.argsort(keys, kind="stable")
+        keys, spelt = keys[order], spelt[order]
+        new = np.append(True, keys[1:] != keys[:-1])
+        arcs.append(keys[new])
+        node[spelt] = nodes - 1 + np.cumsum(new)
+        nodes += len(arcs[-1])
         starts[spelt] += 1
         lengths[spelt] -= 1
         spelt = spelt[lengths[spelt] > 0]

@@ -226,7 +226,7 @@ class Spelling(NamedTuple):
 def homophones_apart(
     pronunciations: Pronunciations, frequency: np.ndarray, phones: int, most: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Entries of the lexicon, the most frequent word first; the last phone of each homophone is a different copy.
+    """Entries of the lexicon in the order of their phones; the last phone of each homophone is a different copy.
 
     Args:
         frequency: (words,) larger for more frequent words.
@@ -236,28 +236,17 @@ def homophones_apart(
     Returns:
         (entries,) place of each one's word in `pronunciations.words`, the phones of all, (entries,) how many of each.
     """
-    table, lengths = pronunciations.table(), pronunciations.lengths
-    # The most frequent word first: of equal phones it keeps the last phone itself, the others get copies of it.
-    order = np.argsort(-frequency[pronunciations.pronounced], kind="stable")
+    table, lengths, words = pronunciations.table(), pronunciations.lengths, pronunciations.pronounced
+    # Equal phones come together, the most frequent word first: it keeps the last phone, the others get copies of it.
+    keys = np.pad(table, ((0, 0), (0, -table.shape[1] % 8))).view(">u8").astype(np.uint64)  # eight phones are a number
+    order = np.lexsort((-frequency[words], *keys.T[::-1]))
     order = order[lengths[order] > 0]
-    table, lengths, words = table[order], lengths[order], pronunciations.pronounced[order]
-    copies, table = _earlier_equals(table), table.astype(np.uint16)  # all copies of 255 phones fit
-    table[np.arange(len(table)), lengths - 1] += (copies * (phones - FIRST)).astype(np.uint16)
+    table, lengths, words, keys = table[order].astype(np.uint16), lengths[order], words[order], keys[order]
+    first = np.flatnonzero(np.append(True, (keys[1:] != keys[:-1]).any(1))[: len(keys)])
+    copies = np.arange(len(keys)) - np.repeat(first, np.diff(first, append=len(keys)))
     # More homophones than there are copies cannot be told apart: the rarest are left out.
     found = copies < most
     table, lengths, words = table[found], lengths[found], words[found]
+    # All copies of 255 phones fit into 16 bits.
+    table[np.arange(len(table)), lengths - 1] += (copies[found] * (phones - FIRST)).astype(np.uint16)
     return words, table[np.arange(table.shape[1]) < lengths[:, None]], lengths
-
-
-def _earlier_equals(rows: np.ndarray) -> np.ndarray:
-    """(N, D) uint8 -> (N,) how many rows before each are equal to it."""
-    keys = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 8))).view(np.uint64)  # eight phones are one number
-    # Equal rows come together, in their order; the number of each within its group is the answer.
-    order = np.lexsort(keys.T) if keys.size else np.arange(len(rows))
-    keys = keys[order]
-    begins = np.ones(len(rows), bool)
-    begins[1:] = (keys[1:] != keys[:-1]).any(1)
-    first = np.flatnonzero(begins)
-    found = np.empty(len(rows), np.int32)
-    found[order] = np.arange(len(rows)) - np.repeat(first, np.diff(first, append=len(rows)))
-    return found

@@ -35,7 +35,7 @@ ROWS = {  # name: settings that differ from base.toml
     "gates": [GATES],
     "biphones": ["model.biphones=128"],
     "gates-biphones": [GATES, "model.biphones=128"],
-    "120-hours": [GATES, "model.biphones=128", "epochs=25"],
+    "100-hours": [GATES, "model.biphones=128", "epochs=21"],
     "linear-bins": ["model.frontend.mel_bins=0"],
     "training-mean": ["model.frontend.mean='training'"],
     "ctc": ["optimizer.phone_loss='ctc'"],
