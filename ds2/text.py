@@ -141,6 +141,7 @@ def join_words(texts: Iterable[str]) -> str:
     return re.sub(BETWEEN_IDEOGRAPHS, "", " ".join(texts))
 
 
+@functools.lru_cache(4096)
 def is_ideograph(text: str) -> bool:
     """Whether it is one Chinese character."""
     return re.fullmatch(IDEOGRAPH, text) is not None

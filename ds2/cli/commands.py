@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ds2.cli import (
+    adaptation,
     alignment,
     calibration,
     curation,
@@ -69,6 +70,7 @@ SECTIONS: dict[str, dict[str, Command | Mapping[str, Command]]] = {  # of the ov
     },
     "Train": {
         "train": training.train_command,
+        "adapt": adaptation.adapt_command,
         "report": training.report_command,
         "tune": training.tune_command,
         "find-rate": training.find_rate_command,

@@ -1,6 +1,7 @@
 """ds2 train, report, tune, find-rate, average, bench-train: training models."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -46,27 +47,46 @@ def train_command(
         fine_tune: Trained model, by path or name, to train on the manifest; writes fine-tuned.safetensors.
         fraction: Fraction of the training set's hours to train on, to study how much more data would help.
     """
-    from ds2.train.distributed.ranks import join_ranks
     from ds2.train.fine_tune import fine_tuning, save_fine_tuned
+
+    set_ = set_ if fraction is None else (*set_, f"data.fraction={fraction}")
+    if fine_tune is None:
+        return run_training(lambda: _read_recipe(config, set_), output, device, lambda best: best)
+
+    def finished(_: Path) -> Path:
+        tuned = save_fine_tuned(fine_tune, config, output)
+        print(_before_and_after(fine_tune, tuned, output / "dev.jsonl", device), file=sys.stderr)
+        return tuned
+
+    return run_training(lambda: fine_tuning(fine_tune, config, output, set_), output, device, finished)
+
+
+def run_training(
+    configuration: "Callable[[], TrainConfig]", output: Path, device: str, finished: Callable[[Path], Path]
+) -> int:
+    """Trains in the output folder, and prints the bundle to use.
+
+    Args:
+        finished: called with the bundle of the best epoch; returns the one to use.
+
+    Returns:
+        The exit code.
+    """
+    from ds2.train.distributed.ranks import join_ranks
     from ds2.train.signals import TrainingStopped
     from ds2.train.trainer import Trainer
     from ds2.utils.devices import choose_device
     from ds2.utils.logs import shown_log
 
-    set_ = set_ if fraction is None else (*set_, f"data.fraction={fraction}")
     with shown_log(), join_ranks(choose_device(device)) as (ranks, own_device):
-        settings = fine_tuning(fine_tune, config, output, set_) if fine_tune is not None else _read_recipe(config, set_)
         try:
-            best = Trainer(settings, output, own_device, ranks).run()
+            best = Trainer(configuration(), output, own_device, ranks).run()
         except TrainingStopped as stopped:
             if ranks.first:
                 print(f"ds2: {stopped}", file=sys.stderr)
             return 128 + stopped.number  # as shells count it
         if ranks.first:
-            if fine_tune is not None:
-                best = save_fine_tuned(fine_tune, config, output)
-                print(_before_and_after(fine_tune, best, output / "dev.jsonl", device), file=sys.stderr)
-            print(best)
+            print(finished(best))
     return 0
 
 

@@ -72,20 +72,25 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     and so are those of separate channels, which the recording holds at the same time.
     """
     for path in sorted(regular_files(source, "**/*.json")):
-        try:
-            transcripts = read_transcripts(path)
-        except InputError as error:
-            yield Row(path, "", problem=str(error))
-            continue
-        for transcript in transcripts:
-            if transcript.error:
-                yield Row(path, "", problem=transcript.error)
-            elif any(segment.channel for segment in transcript.segments):
-                yield Row(path, "", problem=f"{path}: its channels are separate; divide the recording into files")
-            elif not transcript.segments:
-                yield Row(_recording(transcript.file, path).path, "", place=str(path))
-            else:
-                yield from _segment_rows(transcript, path)
+        yield from file_rows(path)
+
+
+def file_rows(path: Path) -> Iterator[Row]:
+    """Like `read`, of one file."""
+    try:
+        transcripts = read_transcripts(path)
+    except InputError as error:
+        yield Row(path, "", problem=str(error))
+        return
+    for transcript in transcripts:
+        if transcript.error:
+            yield Row(path, "", problem=transcript.error)
+        elif any(segment.channel for segment in transcript.segments):
+            yield Row(path, "", problem=f"{path}: its channels are separate; divide the recording into files")
+        elif not transcript.segments:
+            yield Row(_recording(transcript.file, path).path, "", place=str(path))
+        else:
+            yield from _segment_rows(transcript, path)
 
 
 def read_transcripts(path: Path) -> list[TranscribedFile]:
