@@ -17,6 +17,7 @@ APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
 TITLES = {"mr": "mister", "mrs": "missus", "dr": "doctor"}
+HALF_DAY = re.compile(r"(?:(?<=\d) ?(?P<half>[ap])|\bp)\.?m\b", re.I)  # 9am, 9 A.M, pm; not I am
 TITLE = re.compile(r"\b(?:Mrs?|MRS?(?=\.)|(?:Dr|DR(?=\.))(?=\.? [A-Z]))\b\.?")  # not an MR scan, nor Elm Dr.
 ZERO_WIDTH_SPACE = "\u200b"
 MOST_MARKS = 30  # upon a letter; no language has more than a few
@@ -112,11 +113,12 @@ def normalize(text: str, language: str = "") -> str:
     Idempotent: a normalised text is its own normal form.
 
     Args:
-        language: "en" also writes numbers, signs such as $ and titles such as Mr. as words, "zh" numbers as characters,
-            and leaves no spaces between ideographs; any other leaves numbers as they are.
+        language: "en" also writes numbers, signs such as $ and titles such as Mr. as words, and pm as p m, "zh" numbers
+            as characters, and leaves no spaces between ideographs; any other leaves numbers as they are.
     """
     text = _visible(text).translate(APOSTROPHES)  # before any NFKC, which makes a space and an accent of ´
     if language == "en":
+        text = HALF_DAY.sub(lambda match: f" {match['half'] or 'p'}.m", text)
         text = english_numbers(TITLE.sub(lambda match: TITLES[match[0].rstrip(".").lower()] + " ", text))
     elif language == "zh":
         text = mandarin_numbers(text)

@@ -1,4 +1,4 @@
-"""ds2 adapt: a model learns a voice or a place from recordings without texts."""
+"""ds2 adapt: a model learns a voice from recordings without texts."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ds2.cli.options import Device, Files, Model, Output, Settings
 from ds2.cli.training import run_training
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError
 from ds2.utils.model_names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
@@ -19,31 +19,27 @@ def adapt_command(
     files: Files,
     output: Output,
     model: Model = DEFAULT_MODEL,
-    confidence: float = 0.6,
     set_: Settings = (),
     device: Device = "auto",
 ) -> int:
-    """Adapt a model to a voice or a place by recordings without texts.
+    """Adapt a model to a voice by recordings without texts.
 
-    It transcribes them, and fine-tunes the model on what it understood well: ten minutes of one reader are enough to
-    begin with. Run the same command again to resume.
+    It transcribes them, and fine-tunes the model on what it understood: ten minutes of one speaker are enough to begin
+    with. Nine of ten words should be right already, or it would learn its errors. Run it again to resume.
 
     Example: ds2 adapt lectures/ --output runs/lecturer
 
     Args:
         files: Audio files, folders, patterns such as 'calls/*.wav', or manifests, whose texts are not used.
         output: Folder for transcripts/, heard.jsonl, what is learnt from, and fine-tuned.safetensors, the model to use.
-        confidence: Share of the words of a segment that are probably right, if it is to be learnt from.
     """
     from ds2.data.manifest import write_manifest
     from ds2.train.fine_tune import fine_tuning, save_fine_tuned
 
-    if not 0 <= confidence <= 1:
-        raise ParameterError("confidence", f"must be from 0 to 1, got {confidence}")
     if not files:
         raise InputError("adapt: name at least one audio file or a folder")
     manifest = output / "heard.jsonl"
-    write_manifest(manifest, _understood(files, model, output / "transcripts", confidence, device))
+    write_manifest(manifest, _understood(files, model, output / "transcripts", device))
     return run_training(
         lambda: fine_tuning(model, manifest, output, (f"epochs={EPOCHS}", *set_)),
         output,
@@ -52,9 +48,9 @@ def adapt_command(
     )
 
 
-def _understood(files: Files, model: str, folder: Path, confidence: float, device: str) -> "list[Utterance]":
+def _understood(files: Files, model: str, folder: Path, device: str) -> "list[Utterance]":
     """What to learn from; says what was left out."""
-    from ds2.curation.own_transcripts import own_transcripts, understood
+    from ds2.curation.own_transcripts import LEAST_RIGHT, mean_confidence, own_transcripts, understood
     from ds2.recognition.options import DecoderOptions
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.recordings import find_recordings, total_seconds
@@ -66,9 +62,14 @@ def _understood(files: Files, model: str, folder: Path, confidence: float, devic
         segments, failed = own_transcripts(recognizer, recordings, folder, progress.step)
     for line in failed:
         print(f"ds2: {line}", file=sys.stderr)
-    found = understood(segments, confidence)
+    found = understood(segments)
     heard, learnt = (sum(each.duration for each in part) / 60 for part in (segments, found))
-    print(f"ds2: learning from {learnt:.1f} of {heard:.1f} minutes of speech", file=sys.stderr)
     if len(found) < 2:
-        raise InputError("adapt: too little was understood to learn from; give more recordings, or lower --confidence")
+        raise InputError("adapt: too little was understood to learn from; give more recordings")
+    if (right := mean_confidence(segments)) < LEAST_RIGHT:
+        raise InputError(
+            f"adapt: the model hears {right:.0%} of the words right, and would learn its errors; write down what is "
+            "said in some minutes, and train on that: ds2 train --fine-tune"
+        )
+    print(f"ds2: learning from {learnt:.1f} of {heard:.1f} minutes of speech", file=sys.stderr)
     return found

@@ -253,7 +253,7 @@ def evaluate_command(
     from ds2.data.manifest import read_manifest
     from ds2.recognition.compared_transcripts import open_other, texts_of
     from ds2.recognition.error_intervals import check_field
-    from ds2.recognition.evaluate import comparable_case, evaluate, normalized
+    from ds2.recognition.evaluate import comparable_case, evaluate, normal_form, with_texts
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import check_writable
     from ds2.utils.progress import Progress
@@ -264,15 +264,16 @@ def evaluate_command(
     utterances: Sequence[Utterance] = read_manifest(manifest)
     if outputs.by is not None:
         check_field(outputs.by, utterances)
-    if normalize is not None:
-        utterances = normalized(utterances, normalize)
-    others = {name: open_other(name, utterances, normalize, compute.device) for name in outputs.against}
+    form = normal_form(normalize)
+    utterances = with_texts(utterances, form)
+    others = {name: open_other(name, utterances, compute.device) for name in outputs.against}
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
     utterances = comparable_references(recognizer.tokenizer, utterances, normalize)
     with Progress("evaluating", len(utterances), "utterances") as progress:
-        result = evaluate(recognizer, utterances, progress.step)
+        result = evaluate(recognizer, utterances, progress.step, form)
     case = comparable_case(recognizer.tokenizer)
-    texts = {name: list(map(case, texts_of(other, result.utterances))) for name, other in others.items()}
+    said = {name: map(form, texts_of(other, result.utterances)) for name, other in others.items()}
+    texts = {name: list(map(case, each)) for name, each in said.items()}
     if normalize is None:
         warn_of_marks(texts, result.references)
     return report_evaluation(result, recognizer.name, texts, outputs)

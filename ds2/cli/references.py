@@ -23,10 +23,9 @@ def comparable_references(
     Args:
         normalize: brings the texts to the normal form of this language first, see `ds2.text.normalize`.
     """
-    from ds2.recognition.evaluate import beyond_alphabet, comparable_case, normalized, with_texts
+    from ds2.recognition.evaluate import beyond_alphabet, comparable_case, normal_form, with_texts
 
-    if normalize is not None:
-        utterances = normalized(utterances, normalize)
+    utterances = with_texts(utterances, normal_form(normalize))
     written, utterances = utterances, with_texts(utterances, comparable_case(tokenizer))
     if capitals := sum(map(ne, written, utterances)):
         print(f"ds2: the model has no capitals: {capitals} references are compared in lower case", file=sys.stderr)
@@ -37,14 +36,15 @@ def comparable_references(
 
 def _remedy(tokenizer: "Tokenizer", utterances: "Sequence[Utterance]", line: str, normalize: str | None) -> str:
     """What to do about references that a model cannot write; empty where nothing helps."""
-    from ds2.recognition.evaluate import beyond_alphabet, normalized
+    from ds2.recognition.evaluate import beyond_alphabet, normal_form, with_texts
     from ds2.text import is_ideograph
 
     chinese = sum(any(map(is_ideograph, utterance.text)) for utterance in utterances)
     if not tokenizer.ideographs and 2 * chinese > len(utterances):
         return "; they are Chinese: take a model that writes it, such as --model mandarin"
     language = "zh" if tokenizer.ideographs else "en"
-    helps = normalize is None and beyond_alphabet(tokenizer, normalized(utterances, language)) != line
+    readable = with_texts(utterances, normal_form(language))
+    helps = normalize is None and beyond_alphabet(tokenizer, readable) != line
     return f"; --normalize {language} brings them to the normal form" if helps else ""
 
 

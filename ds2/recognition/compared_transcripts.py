@@ -22,7 +22,6 @@ from ds2.data.manifest import read_manifest
 from ds2.data.utterance import RecordingSpan, Utterance
 from ds2.recognition.evaluate import evaluate
 from ds2.recognition.recognizer import Recognizer
-from ds2.text import normalize
 from ds2.utils.errors import InputError
 from ds2.utils.files import numbered_lines, read_text
 
@@ -34,20 +33,19 @@ CHANNEL = re.compile(r"\d+: ")  # before the text of each, where they are separa
 Other = Recognizer | Mapping[RecordingSpan, str]
 
 
-def open_other(name: str, utterances: Sequence[Utterance], language: str | None, device: str) -> Other:
-    """Loads a model, or reads the texts of a file; normalised for `language`, if one is given, as `normalized` does.
+def open_other(name: str, utterances: Sequence[Utterance], device: str) -> Other:
+    """Loads a model, or reads the texts of a file.
 
     Raises:
         InputError: see `read_other_texts` and `Recognizer.load`.
     """
     if Path(name).suffix not in TEXTS and not Path(name).is_dir():
         return Recognizer.load(name, device)
-    texts = read_other_texts(Path(name), utterances)
-    return texts if language is None else {span: normalize(text, language) for span, text in texts.items()}
+    return read_other_texts(Path(name), utterances)
 
 
 def texts_of(other: Other, utterances: Sequence[Utterance]) -> list[str]:
-    """Its text of each utterance.
+    """Its text of each utterance, as it stands there.
 
     Raises:
         InputError: the model cannot read one of them.

@@ -80,9 +80,9 @@ def beyond_alphabet(tokenizer: Tokenizer, utterances: Sequence[Utterance]) -> st
     )
 
 
-def normalized(utterances: Sequence[Utterance], language: str) -> list[Utterance]:
-    """The utterances with their texts in the normal form; see `ds2.text.normalize`."""
-    return with_texts(utterances, functools.partial(normalize, language=language))
+def normal_form(language: str | None) -> Callable[[str], str]:
+    """Brings texts to the normal form of a language, see `ds2.text.normalize`; without one they stay as they are."""
+    return str if language is None else functools.partial(normalize, language=language)
 
 
 def comparable_case(tokenizer: Tokenizer) -> Callable[[str], str]:
@@ -102,9 +102,15 @@ def right_words(reference: str, transcript: Transcript) -> list[bool]:
 
 
 def evaluate(
-    recognizer: Recognizer, utterances: Sequence[Utterance], on_done: Callable[[], None] = lambda: None
+    recognizer: Recognizer,
+    utterances: Sequence[Utterance],
+    on_done: Callable[[], None] = lambda: None,
+    form: Callable[[str], str] = str,
 ) -> Evaluation:
     """Transcribes every utterance and compares; calls `on_done` after each.
+
+    Args:
+        form: brings the transcripts to the form of the references, as `normal_form` does: p.m. may be one word or two.
 
     Raises:
         InputError: none of them can be read.
@@ -123,7 +129,7 @@ def evaluate(
             there = f"{result.duration:.2f} of the {utterance.duration:.2f} s"
             cut_off.append(f"{utterance.place}: the recording ends after {there}")
         read.append(utterance)
-        hypotheses.append(result.text)
+        hypotheses.append(form(result.text))
         confidences += [word.confidence for word in result.words]
         right += right_words(utterance.text, result)
         audio_seconds += result.duration

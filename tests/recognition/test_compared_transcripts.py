@@ -34,8 +34,8 @@ def test_all_forms_hold_the_same_texts(tmp_path: Path) -> None:
     ]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[::-1]))
     assert texts(tmp_path / "a.jsonl") == ["one", "two", "three"]
-    other = open_other(str(tmp_path / "a.txt"), UTTERANCES, "en", "cpu")
-    assert texts_of(other, UTTERANCES[::2]) == ["one", "three"]
+    other = open_other(str(tmp_path / "a.txt"), UTTERANCES, "cpu")
+    assert texts_of(other, UTTERANCES[::2]) == ["One", "three"]
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,7 @@ def test_a_folder_of_transcripts(tmp_path: Path) -> None:
         (folder / "bob" / f"{number}.json").write_text(
             json.dumps({"file": str(each.span), "text": str(number), "duration": 1, "segments": [], "words": []})
         )
-    assert open_other(str(folder), UTTERANCES, None, "cpu") == dict(
-        zip((e.span for e in UTTERANCES), "012", strict=True)
-    )
+    assert open_other(str(folder), UTTERANCES, "cpu") == dict(zip((e.span for e in UTTERANCES), "012", strict=True))
     for content in ("{}", "[]", '{"file": 1, "text": ""}'):
         (folder / "0.json").write_text(content)
         with pytest.raises(InputError, match=r"0\.json: not a"):
