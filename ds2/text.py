@@ -16,9 +16,11 @@ BLANK_TOKEN = "<blank>"
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
-TITLES = {"mr": "mister", "mrs": "missus", "dr": "doctor"}
+TITLES = {"mr": "mister", "mrs": "missus", "dr": "doctor", "prof": "professor", "vs": "versus"}
 HALF_DAY = re.compile(r"(?:(?<=\d) ?(?P<half>[ap])|\bp)\.?m\b", re.I)  # 9am, 9 A.M, pm; not I am
-TITLE = re.compile(r"\b(?:Mrs?|MRS?(?=\.)|(?:Dr|DR(?=\.))(?=\.? [A-Z]))\b\.?")  # not an MR scan, nor Elm Dr.
+TITLE = re.compile(  # not an MR scan, nor Elm Dr.
+    r"\b(?:Mrs?|MRS?(?=\.)|(?:Dr|DR(?=\.))(?=\.? [A-Z])|Prof(?=\. [A-Z])|vs)\b\.?"
+)
 ZERO_WIDTH_SPACE = "\u200b"
 MOST_MARKS = 30  # upon a letter; no language has more than a few
 

@@ -41,8 +41,8 @@ def align_command(
 ) -> int:
     """Find when each word of a known transcript is spoken.
 
-    A * in the text stands for speech that is not transcribed. Where words are doubtful, standard error lists them
-    and the exit code is 1; everything is written.
+    A * in the text stands for speech that is not transcribed. Where words are doubtful, or the text lacks speech,
+    standard error says so and the exit code is 1; everything is written.
 
     Example: ds2 align chapter.mp3 chapter.txt --output aligned; ds2 align interviews/ --format TextGrid
 

@@ -64,7 +64,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
     # With pronunciations the search is by phones; without, by letters.
     if lm is not None and (pronunciations := pronunciations_for(lm, bundle, tokenizer, hot)) is not None:
         if options.lm is not None:
-            warn_of_small_model(lm)
+            warn_of_small_model(lm, bundle)
             warn_of_silent_model(lm, pronunciations)
         pronunciations = _with_hot(pronunciations, hot, " " in tokenizer.index) if hot else pronunciations
         return search_phones(tokenizer, config, lm, pronunciations, boosts, bundle.phones)
@@ -111,9 +111,11 @@ def warn_of_silent_model(lm: NGram, pronunciations: Pronunciations) -> None:
         )  # fmt: skip
 
 
-def warn_of_small_model(lm: NGram) -> None:
-    """Logs that a search by phones finds no words besides those of a small language model."""
-    if (count := len(set(lm.words) - {BEGIN, END, UNKNOWN})) < SMALL_MODEL:
+def warn_of_small_model(lm: NGram, bundle: Record) -> None:
+    """Logs that a search by phones finds no words besides those of a small language model, or of one that knows less
+    than half as many as the bundle's."""
+    own = 0 if bundle.language_model is None else len(bundle.language_model.words)
+    if (count := len(set(lm.words) - {BEGIN, END, UNKNOWN})) < max(SMALL_MODEL, own / 2):
         logger.warning(
             "lm: it knows %s words, and besides hot words no other is found: right for commands; for other speech "
             "leave it out, and name words of your own as hot", f"{count:,}",

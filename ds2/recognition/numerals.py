@@ -24,8 +24,10 @@ TENS = "twenties thirties forties fifties sixties seventies eighties nineties".s
 DECADES = dict(zip(TENS, range(20, 100, 10), strict=True))
 COUNTING = "a an one another every each per".split()  # "a thirty second break"
 MONEY = {"dollar": "$", "dollars": "$", "euro": "€", "euros": "€"}
+POUNDS = ("pound", "pounds")
+CENTS = {"$": "cents", "€": "cents", "£": "pence"}
 UNITS = {("percent",): "%", ("per", "cent"): "%"}
-COUNTED = [(unit,) for unit in (*MONEY, "pound", "pounds", "cent", "cents", "pence")] + list(UNITS)
+COUNTED = [(unit,) for unit in (*MONEY, *POUNDS, "cent", "cents", "pence")] + list(UNITS)
 HALVES = {("a", "m"): " a.m.", ("am",): " a.m.", ("p", "m"): " p.m.", ("pm",): " p.m."}
 
 
@@ -196,6 +198,8 @@ def _single(words: Sequence[Word], number: Number) -> Number | None:
         return None
     if after in MONEY and _follows(words, past, (after,)):
         return _money(words, number, MONEY[after])
+    if after in POUNDS and _follows(words, past, (after,)) and "." in (sum_ := _money(words, number, "£")).text:
+        return sum_  # with pence: without any, pounds may be a weight
     for unit, sign in UNITS.items():
         if _follows(words, past, unit):
             return Number(first, past + len(unit), number.figures + sign)
@@ -218,7 +222,7 @@ def _money(words: Sequence[Word], number: Number, sign: str) -> Number:
     start = past + _follows(words, past, ("and",))
     for cents in find_numbers(_spoken(words[start : start + 3]), "en", threshold=0)[:1]:
         end = start + cents.end
-        is_named = _follows(words, end, ("cents",))
+        is_named = _follows(words, end, (CENTS[sign],))
         is_last = end == len(words) or not _are_joined(words[end - 1], words[end])
         fits = cents.start == 0 and cents.text.isdecimal() and cents.value < 100 and _whole(words, past - 1, start + 1)
         if fits and (is_named or (start == past and is_last and cents.value >= LEAST)):

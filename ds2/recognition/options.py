@@ -32,7 +32,7 @@ class DecoderOptions:
         word_bonus: Nats added for each word, or for each token if the language model is over tokens.
         beam: Width of the prefix beam search; 0 decodes greedily.
         hot: Word or 'phrase of words' to prefer, by default by 5 nats, or WORD=NATS, from -100 to 15; repeatable. How a
-            word sounds that the model does not know is guessed from its letters.
+            word sounds that the model does not know is guessed from its letters. A word with capitals keeps them.
         rescore: Larger language model that rescores the n-best hypotheses; also in KenLM's binary form.
         punctuate: Write capitals and punctuation, if the bundle has them.
         figures: With punctuation, write numbers as figures: $20, May 25th, 1984.
@@ -71,6 +71,14 @@ def hot_arguments(hot: str | Sequence[str] | Mapping[str, float]) -> tuple[str, 
     if isinstance(hot, Mapping):
         return tuple(f"{word}={nats}" for word, nats in hot.items())
     return (hot,) if isinstance(hot, str) else tuple(hot)
+
+
+def hot_forms(arguments: Iterable[str]) -> dict[str, str]:
+    """ "McDonald=3.5" -> {"mcdonald": "McDonald"}: how hot words are written that were given with capitals.
+
+    Those of phrases are not among them: most are capitals there alone, as in 'New Year'."""
+    typed = (argument.partition("=")[0].strip() for argument in arguments)
+    return {word: form for form in typed if form != (word := form.lower()) and normalize(form) == word}
 
 
 def hot_words(arguments: Iterable[str]) -> dict[str, float]:

@@ -8,6 +8,7 @@ Embedded words -> convolutions, 7 words to each side -> an LSTM in both directio
 computed by NumPy, so that it needs no torch; `recipes/english/punctuation.py` trains it.
 """
 
+import copy
 import zlib
 from collections.abc import Mapping, Sequence
 
@@ -37,6 +38,7 @@ class Punctuator:
             InputError: they do not fit each other.
         """
         self.index = {word: number for number, word in enumerate(words)}
+        self.forms: Mapping[str, str] = {word: word.upper() for word in ACRONYMS}  # capitals wherever a word stands
         self.weights = weights  # in half precision: made float32 where they are used, in 2 ms, they take no memory else
         try:
             width, hidden = weights[EMBEDDING].shape[1], weights["lstm.weight_hh_l0"].shape[1]
@@ -61,6 +63,12 @@ class Punctuator:
         except TypeError as error:  # a type that numpy lacks
             raise InputError("the bundle's punctuation is damaged; add it again") from error
         return cls(bundle.punctuation.words, weights)
+
+    def with_forms(self, forms: Mapping[str, str]) -> "Punctuator":
+        """The same, which writes some words always with these capitals."""
+        other = copy.copy(self)
+        other.forms = {**self.forms, **forms}
+        return other
 
     def scores(self, words: Sequence[str]) -> np.ndarray:
         """N words -> (N, MARKS + 1): log-odds of the mark after each, and of its capital."""
@@ -94,13 +102,10 @@ class Punctuator:
         """The display form of each word: with a capital where one is due, and with the mark after it."""
         shown, begins = [], True
         for word, (mark, capital) in zip(words, self.tags(words), strict=True):
-            shown.append(_display_form(word, capital or begins) + MARKS[mark])
+            form = word[:1].upper() + word[1:] if capital or begins else word
+            shown.append(self.forms.get(word, form) + MARKS[mark])
             begins = mark in STOPS
         return shown
-
-
-def _display_form(word: str, capital: bool) -> str:
-    return word.upper() if word in ACRONYMS else word[:1].upper() + word[1:] if capital else word
 
 
 def number_of(word: str, index: Mapping[str, int]) -> int:

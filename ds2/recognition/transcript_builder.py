@@ -18,7 +18,7 @@ from ds2.recognition.calibration import Calibration, Judge
 from ds2.recognition.confidence import margins, posteriors, presence
 from ds2.recognition.foreign_words import warn_of_foreign_search
 from ds2.recognition.numerals import with_figures
-from ds2.recognition.options import DecoderOptions
+from ds2.recognition.options import DecoderOptions, hot_forms
 from ds2.recognition.plain_search import PlainSearch, with_hidden_words
 from ds2.recognition.punctuation import Punctuator
 from ds2.recognition.second_pass import make_rescorer
@@ -190,6 +190,8 @@ def make_builder(
     if bundle.confidence is not None and options.lm is None and options.beam != 0:
         judge = Judge(from_dict(Calibration, bundle.confidence, f"{name}: calibration"), tokenizer, bundle.phones, lm)
     punctuator = Punctuator.from_bundle(bundle) if options.punctuate else None
+    if punctuator is not None:
+        punctuator = punctuator.with_forms(hot_forms(options.hot))
     frame_seconds = ModelConfig.of(bundle).frame_seconds
     rescorer = make_rescorer(bundle, options, beam)
     plain = None if beam is None else PlainSearch(beam, len(tokenizer))

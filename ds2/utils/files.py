@@ -151,14 +151,18 @@ def remove_partials(folder: Path) -> None:
 
 
 def check_writable(*paths: Path | None) -> None:
-    """Checks up front that output files can be written; None stands for a file that is not wanted.
+    """Checks up front that output files can be written, and makes their folders; None: a file that is not wanted.
 
     Raises:
-        InputError: there is no such folder, it is not writable, or a folder, disk or socket stands in the file's place.
+        InputError: the folder cannot be made or written, or a folder, disk or socket stands in the file's place.
     """
     for path in paths:
-        if path is not None and not _writable(path):
-            raise InputError(f"{path}: cannot be written; name a file in a folder that exists and is writable")
+        if path is None:
+            continue
+        if not path.parent.is_dir():
+            make_folder(path.parent)
+        if not _writable(path):
+            raise InputError(f"{path}: cannot be written; name a file in a folder that is writable")
 
 
 def _writable(path: Path) -> bool:

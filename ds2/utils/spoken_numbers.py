@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 NAMED_DIGITS = 306  # of the longest number that num2words can name
 NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
@@ -15,6 +16,12 @@ MONEY = {
 SIGNS = "".join(MONEY)
 SCALES = {"k": "thousand", "m": "million", "bn": "billion"}  # as in $5m
 UNITS = {sign: names[:2] for sign, names in MONEY.items()} | {"¢": ("cent", "cents"), "°": ("degree", "degrees")}
+MEASURES = {  # after a number
+    "km/h": ("kilometer per hour", "kilometers per hour"), "mph": ("mile per hour", "miles per hour"),
+    "km": ("kilometer", "kilometers"), "cm": ("centimeter", "centimeters"), "mm": ("millimeter", "millimeters"),
+    "kg": ("kilogram", "kilograms"), "mg": ("milligram", "milligrams"), "ml": ("milliliter", "milliliters"),
+    "bn": ("billion", "billion"),
+}  # fmt: skip
 SHARES = {"%": "percent", "‰": "per mille"}
 DEGREES = {"c": "celsius", "f": "fahrenheit"}
 PARTS = dict(zip("23456789", "half third quarter fifth sixth seventh eighth ninth".split(), strict=True)) | {
@@ -47,7 +54,7 @@ DAY = re.compile(  # May 5, 2021, and on May 5; in March 20 people came
     rf"\b(?:{'|'.join(map(str.capitalize, MONTHS))}) "
     r"(?:[12]\d|3[01]|[1-9])(?![\d/:–-]|[.,]\d| ?[%‰]|st|nd|rd|th)(?P<after>(?=[,.;:!?)]|$))?"
 )
-NUMBER_SIGN = re.compile(r"\bNo\. ?(?=\d)")
+NUMBER_SIGN = re.compile(r"(?:\bNo\. ?|(?<!\w)#)(?=\d)")
 THIN_SPACES = re.compile(r"(?<!\d)\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?!\d)")  # between thousands
 THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?: 000)+(?!\d)")
 INDIAN = re.compile(r"(?<![\d.,])[1-9]\d?(?:,\d\d){1,4},\d{3}(?!,?\d)")  # 1,00,000
@@ -66,6 +73,7 @@ SUM = re.compile(
     re.I,
 )
 UNIT = re.compile(rf"(?:(?<![\d.,])(?P<one>1)|(?<=\d)|(?=°)) ?(?P<sign>[{SIGNS}¢]|°(?: ?(?P<degrees>[CF])\b)?)", re.I)
+MEASURE = re.compile(rf"(?:(?<![\d.,])(?P<one>1)|(?<=\d)) ?(?P<unit>{'|'.join(MEASURES)})\b")
 FIGURES = re.compile(
     rf"(?P<number>{NUMBER}|(?<![\w.])\.\d+)(?:(?P<ordinal>(?:st|nd|rd|th)\b)| ?(?P<share>[%‰])|(?P<plural>'?s\b))?",
     re.I,
@@ -106,6 +114,7 @@ def english_numbers(text: str) -> str:
     text = SUMS.sub(lambda match: f" {_cardinal(match[2].replace(',', ''))} to {match[1]}", text)
     text = SUM.sub(_spoken_money, text)
     text = UNIT.sub(_unit, text)
+    text = MEASURE.sub(lambda match: _counted(match["one"], MEASURES[match["unit"]]), text)
     return FIGURES.sub(_spoken_figures, text)
 
 
@@ -192,9 +201,13 @@ def _spoken_money(match: re.Match[str]) -> str:
 
 def _unit(match: re.Match[str]) -> str:
     """5 € -> 5 euros; 1° -> 1 degree; 20 °C -> 20 degrees celsius."""
-    one, many = UNITS[match["sign"][0]]
-    unit = f"1 {one}" if match["one"] else f" {many}"
+    unit = _counted(match["one"], UNITS[match["sign"][0]])
     return f"{unit} {DEGREES[match['degrees'].lower()] if match['degrees'] else ''} "
+
+
+def _counted(one: str | None, names: Sequence[str]) -> str:
+    """1 and "kilometer" after a one, else "kilometers"."""
+    return f"1 {names[0]} " if one else f" {names[1]} "
 
 
 def _spoken_figures(match: re.Match[str]) -> str:

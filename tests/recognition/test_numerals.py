@@ -83,6 +83,8 @@ it cost twenty dollars fifty.|it cost $20.50.
 twenty dollars fifty cents each|$20.50 each
 twenty dollars fifty times, twenty dollars, fifty|$20 50 times, $20, 50
 twenty dollars five|$20 five
+it cost seven pounds fifty.|it cost £7.50.
+seven pounds and fifty pence, twelve pounds of rice|£7.50, 12 pounds of rice
 """.strip().split("\n")
 
 
@@ -94,6 +96,7 @@ SAID_OTHERWISE = {
     "five per cent": "five percent",
     "nineteen hundred and one": "nineteen oh one",
     "it cost twenty dollars fifty": "it cost twenty dollars and fifty cents",
+    "it cost seven pounds fifty": "it cost seven pounds and fifty pence",
     "twenty dollars fifty cents each": "twenty dollars and fifty cents each",
 }
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import ds2
-from ds2.recognition.options import DecoderOptions, hot_words
+from ds2.recognition.options import DecoderOptions, hot_forms, hot_words
 from ds2.utils.errors import ParameterError
 
 
@@ -40,3 +40,8 @@ def test_a_dict_of_hot_words_gives_their_nats(tiny_bundle: Path) -> None:
 
 def test_hot_words_of_several_characters_are_phrases_of_these() -> None:
     assert hot_words(["北京=2", "deep speech"]) == {"北 京": 2.0, "deep speech": 5.0}
+
+
+def test_hot_words_are_written_as_they_are_typed() -> None:
+    arguments = ["Tencent", "McDonald's=3.5", "deep", "AT&T", "New Year"]
+    assert hot_forms(arguments) == {"tencent": "Tencent", "mcdonald's": "McDonald's", "new year": "New Year"}

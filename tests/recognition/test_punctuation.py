@@ -48,6 +48,8 @@ def test_words_get_marks_and_capitals(punctuator: Punctuator) -> None:
     assert punctuator("well other john end other other".split()) == "Well, other John end. Other other.".split()
     assert punctuator("other usa end tv".split())[1:3] == ["USA", "end."]
     assert punctuator([]) == []
+    typed = punctuator.with_forms({"well": "WELL", "iphone": "iPhone"})
+    assert typed("well iphone tv end".split()) == "WELL, iPhone TV end.".split()
     [shown] = punctuator(["unheard"])
     assert shown[0] == "U"
     assert shown[-1] in (MARKS[2], MARKS[3])  # the last word ends a sentence

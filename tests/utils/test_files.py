@@ -206,9 +206,13 @@ def test_folder_that_does_not_exist(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_is_told_before(tmp_path: Path, small_disk: Path) -> None:
     check_writable(None, tmp_path / "a.txt")
-    for path in (tmp_path, tmp_path / "no" / "a.txt"):
-        with pytest.raises(InputError, match=f"{path}: cannot be written"):
-            check_writable(None, path)
+    with pytest.raises(InputError, match=f"{tmp_path}: cannot be written"):
+        check_writable(None, tmp_path)
+    check_writable(tmp_path / "new" / "folder" / "a.txt")
+    assert (tmp_path / "new" / "folder").is_dir()
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"file: cannot make the folder \(File exists\)"):
+        check_writable(tmp_path / "file" / "a.txt")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with pytest.raises(InputError, match="cannot be written"):
         check_writable(small_disk / "a.txt")

@@ -17,7 +17,9 @@ $3.5 and $1984|three point five dollars and one thousand nine hundred and eighty
 fell to -5 degrees|fell to minus five degrees
 (−20°C), -$5, -½|minus twenty degrees celsius minus five dollars minus one half
 10-20, 3 - 5, COVID-19, 2021-05-03|ten twenty three five covid nineteen twenty twenty one five three
-20°C outside & 5 km|twenty degrees celsius outside and five km
+20°C outside & 5 km|twenty degrees celsius outside and five kilometers
+1 km, 60kg, 5 km/h and 1.5 ml|one kilometer sixty kilograms five kilometers per hour and one point five milliliters
+3bn people, #1 of 2, A#1|three billion people number one of two a one
 1°, 1 °F, 70° and -1°C|one degree one degree fahrenheit seventy degrees and minus one degree celsius
 ½ cup, 1/2 tsp|one half cup one half tsp
 2½, 2 3/4, 1-1/2, 3½%|two and a half two and three quarters one and a half three and a half percent
