@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ds2.audio.files import SUFFIXES
+from ds2.recognition.recordings import audio_below
 from ds2.utils.errors import InputError
 
 
@@ -27,7 +28,7 @@ def find_pairs(folder: Path, output: Path | None = None) -> list[Pair]:
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: not a folder; name one with recordings and their transcripts")
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    found = audio_below(folder)
     if output is not None:
         here, segments = folder.resolve(), segments_folder(output.resolve())
         found = [path for path in found if not (here / path.relative_to(folder)).is_relative_to(segments)]

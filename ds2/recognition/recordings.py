@@ -38,9 +38,7 @@ def find_audio(arguments: Sequence[str]) -> list[Path]:
     for argument in arguments:
         path = Path(argument)
         if path.is_dir():
-            audio = (file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
-            inside = sorted(file for file in audio if not _is_hidden(file.relative_to(path)))
-            if not inside:
+            if not (inside := audio_below(path)):
                 raise InputError(f"{path}: no audio file in this folder; {unread([argument]) or 'name another one'}")
             found += inside
         elif glob.has_magic(argument) and not path.exists():
@@ -53,9 +51,10 @@ def find_audio(arguments: Sequence[str]) -> list[Path]:
     return found
 
 
-def _is_hidden(path: Path) -> bool:
-    """Whether the shell leaves it out, as ._call.wav, which macOS writes beside each file on foreign disks."""
-    return any(part.startswith(".") for part in path.parts)
+def audio_below(folder: Path) -> list[Path]:
+    """All audio files below a folder, sorted; not hidden ones, as ._call.wav, which macOS writes on foreign disks."""
+    audio = (file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    return sorted(file for file in audio if not any(part.startswith(".") for part in file.relative_to(folder).parts))
 
 
 def _once(paths: Sequence[Path]) -> list[Path]:

@@ -15,6 +15,7 @@ def test_segments_of_an_earlier_run_do_not_count_as_recordings(tmp_path: Path, m
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     raw = tmp_path / "raw"
+    (raw / "._a.wav").touch()  # as macOS leaves beside each file
     assert [pair.name for pair in find_pairs(raw, raw / "corpus")] == ["a.wav"]
     assert [pair.name for pair in find_pairs(tmp_path, raw / "corpus")] == ["audio/raw/a.wav/0.flac", "raw/a.wav"]
     monkeypatch.chdir(raw)
