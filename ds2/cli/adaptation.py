@@ -63,7 +63,6 @@ def _understood(files: Files, model: str, folder: Path, device: str) -> "list[Ut
     for line in failed:
         print(f"ds2: {line}", file=sys.stderr)
     found = understood(segments)
-    heard, learnt = (sum(each.duration for each in part) / 60 for part in (segments, found))
     if len(found) < 2:
         raise InputError("adapt: too little was understood to learn from; give more recordings")
     if (right := mean_confidence(segments)) < LEAST_RIGHT:
@@ -71,5 +70,6 @@ def _understood(files: Files, model: str, folder: Path, device: str) -> "list[Ut
             f"adapt: the model hears {right:.0%} of the words right, and would learn its errors; write down what is "
             "said in some minutes, and train on that: ds2 train --fine-tune"
         )
-    print(f"ds2: learning from {learnt:.1f} of {heard:.1f} minutes of speech", file=sys.stderr)
+    minutes = sum(each.duration for each in found) / 60
+    print(f"ds2: learning from {len(found)} utterances, {minutes:.1f} minutes", file=sys.stderr)
     return found
