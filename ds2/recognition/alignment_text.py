@@ -5,6 +5,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from ds2.ctc.alignment import STAR
 from ds2.text import IDEOGRAPH, Tokenizer, is_ideograph, normalize, split_words
@@ -73,7 +74,7 @@ def to_tokens(tokenizer: Tokenizer, lines: Sequence[TextLine], skip: bool) -> li
 
 
 def _forms(words: list[str], parts: list[str], language: str) -> list[str]:
-    """A form for each normalised word; the words themselves where it is not clear which part is which word.
+    """A form for each normalised word.
 
     Punctuation that stands alone goes to the word before it, or to the first word.
     """
@@ -93,9 +94,26 @@ def _forms(words: list[str], parts: list[str], language: str) -> list[str]:
                 forms[last] += space + unit
             else:
                 before = shown
-    # The parts one by one may not give the words of the whole line: then it is not clear which is which.
+    # The parts one by one may not give the words of the whole line, as "May" and "5," do: "may fifth".
     plain = split_words(" ".join(words))
-    return forms if found == plain else plain
+    return forms if found == plain else _matched_forms(found, forms, plain)
+
+
+def _matched_forms(found: list[str], forms: list[str], plain: list[str]) -> list[str]:
+    """Forms of the plain words from those of the words that were found, most of which are the same."""
+    matched: list[str] = []
+    for kind, first, past, begin, end in SequenceMatcher(None, found, plain).get_opcodes():
+        shown = [form for form in forms[first:past] if form]
+        if kind == "equal":
+            matched += forms[first:past]
+        elif end > begin and (shown or matched):  # the first word shows what others were made of
+            matched += [" ".join(shown), *[""] * (end - begin - 1)]
+        elif shown and matched:
+            last = max(place for place, form in enumerate(matched) if form)
+            matched[last] = " ".join([matched[last], *shown])
+        else:
+            matched += plain[begin:end]
+    return matched
 
 
 def _is_wrapped(lines: list[str]) -> bool:

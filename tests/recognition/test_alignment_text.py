@@ -1,12 +1,15 @@
 """The words of a text, as the model aligns them and as the user wrote them."""
 
 import itertools
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ds2.ctc.alignment import STAR
 from ds2.recognition.alignment_text import read_lines, to_tokens
-from ds2.text import Tokenizer, split_words
+from ds2.text import Tokenizer, normalize, split_words
 from ds2.utils.errors import InputError
 
 LATIN = Tokenizer(["<blank>", " ", "'", *"abcdefghijklmnopqrstuvwxyz"])
@@ -20,16 +23,33 @@ HAN = Tokenizer(["<blank>", *"今天气很好二十岁"])
         ("— Wait — go !", "wait go", ["— Wait —", "go !"]),
         ("Twenty-one, two", "twenty one two", ["Twenty-one,", "", "two"]),
         ("It cost 21 then .", "it cost twenty one then", ["It", "cost", "21", "", "then ."]),
-        ("So 3 % fell", "so three percent fell", ["so", "three", "percent", "fell"]),
+        ("So 3 % fell", "so three percent fell", ["So", "3 %", "", "fell"]),
+        ("Open 9 am to 5:30 PM.", "open nine a m to five thirty p m", "Open/9/am//to/5:30//PM./".split("/")),
+        ("On May 5, he left", "on may fifth he left", ["On", "May", "5,", "he", "left"]),
+        ("3 % fell", "three percent fell", ["3 %", "", "fell"]),
         ("One * * Two", "one * * two", ["One", "Two"]),
         ("The naïve café,", "the naive cafe", ["The", "naïve", "café,"]),
     ],
 )
 def test_words_keep_the_form_that_the_user_gave_them(line: str, words: str, forms: list[str]) -> None:
-    """A number is shown by its first word; where parts are not words, as in "3 %", the words show themselves."""
+    """A number is shown by its first word, as is what parts give together, in "3 %" or "May 5,"."""
     [found] = read_lines(LATIN, line, "en")
     assert found.words == words.split()
     assert found.forms == forms
+
+
+PARTS = "one May 5, 2021 9 am PM. 3 % $5 – Dr. Smith's (R&D) 1,000 it".split()
+
+
+@given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=12))
+def test_no_part_of_a_line_is_lost(parts: list[str]) -> None:
+    line = " ".join(parts)
+    if not (words := normalize(line, "en").split()):
+        return
+    [found] = read_lines(LATIN, line, "en")
+    assert len(found.forms) == len(words)
+    shown = " ".join(form for form in found.forms if form)
+    assert Counter(shown.split()) >= Counter(parts)
 
 
 def test_ideographs_keep_their_punctuation() -> None:
