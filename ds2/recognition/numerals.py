@@ -20,6 +20,7 @@ CENTURIES = range(13, 21)  # "nineteen eighty four"; below, two numbers are rath
 SCALES = ("hundred", "thousand", "million", "billion", "trillion")
 VAGUE = {f"{scale}s" for scale in SCALES}  # "thousands of men"
 DIGITS = "one two three four five six seven eight nine".split()
+ROUND = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 TENS = "twenties thirties forties fifties sixties seventies eighties nineties".split()
 DECADES = dict(zip(TENS, range(20, 100, 10), strict=True))
 COUNTING = "a an one another every each per".split()  # "a thirty second break"
@@ -56,8 +57,8 @@ class Number:
 
 
 class _Spoken(Token):
-    def __init__(self, word: Word, following: str):
-        self.word, self.following = word, following
+    def __init__(self, word: Word, later: Sequence[str]):
+        self.word, self.later = word, later
 
     def text(self) -> str:
         return self.word.text
@@ -219,13 +220,15 @@ def _money(words: Sequence[Word], number: Number, sign: str) -> Number:
     """ "twenty dollars", also "twenty dollars and fifty cents", or "twenty dollars fifty" with nothing behind it."""
     past = number.past + 1
     amount = f"{sign}{int(number.value):,}" if number.text.isdecimal() else sign + number.text
-    start = past + _follows(words, past, ("and",))
+    start = past + (past < len(words) and words[past].text == "and")
     for cents in find_numbers(_spoken(words[start : start + 3]), "en", threshold=0)[:1]:
         end = start + cents.end
         is_named = _follows(words, end, (CENTS[sign],))
         is_last = end == len(words) or not _are_joined(words[end - 1], words[end])
-        fits = cents.start == 0 and cents.text.isdecimal() and cents.value < 100 and _whole(words, past - 1, start + 1)
-        if fits and (is_named or (start == past and is_last and cents.value >= LEAST)):
+        follows = _whole(words, past - 1, start + 1) or (is_named and _at_once(*words[past - 1 : past + 1]))
+        if not (follows and cents.start == 0 and cents.text.isdecimal() and cents.value < 100):
+            continue
+        if is_named or (start == past and is_last and cents.value >= LEAST):
             return Number(number.first, end + is_named, f"{amount}.{int(cents.value):02}")
     return Number(number.first, past, amount)
 
@@ -242,15 +245,22 @@ def _whole(words: Sequence[Word], first: int, past: int) -> bool:
 
 
 def _spoken(words: Sequence[Word]) -> list[_Spoken]:
-    return [_Spoken(word, words[place].text if place < len(words) else "") for place, word in enumerate(words, start=1)]
+    texts = [*(word.text for word in words), "", ""]
+    return [_Spoken(word, texts[place : place + 2]) for place, word in enumerate(words, start=1)]
 
 
 def _is_divided_by_mistake(word: Word, following: _Spoken) -> bool:
     """Whether a mark without a pause stands where a number goes on: "nineteen hundred. And one", "eleven point. Three",
-    "two thousand, three hundred"; but not in "a hundred, two", which may be a list."""
-    goes_on = word.text == "point" or following.word.text == "point"
+    "two thousand, three hundred", "two hundred thirty, four thousand"; not in "a hundred, two", which may be a list.
+    """
+    text, (second, third) = following.word.text, following.later
+    goes_on = word.text == "point" or text == "point"
     if word.text in SCALES:
-        goes_on = following.word.text == "and" or following.following in SCALES[: SCALES.index(word.text)]
+        goes_on = text == "and" or second in SCALES[: SCALES.index(word.text)]
+    if word.text in ROUND:
+        goes_on = text in DIGITS and second in SCALES[1:]
+    if word.text == "hundred" and text in ROUND:
+        goes_on = second in SCALES[1:] or (second in DIGITS and third in SCALES[1:])
     return goes_on and _at_once(word, following.word)
 
 

@@ -64,6 +64,11 @@ one million two hundred thousand. three hundred and four|1,200,304
 two thousand, and one, or perhaps nineteen. oh, five.|2001, or perhaps 1905.
 eleven point. three seconds|11.3 seconds
 two thousand, three hundred men|2300 men
+one million two hundred and thirty, four thousand five hundred and sixty seven.|1,234,567.
+five million four hundred and twenty. one thousand|5,421,000
+two hundred, thirty men, twenty, one man|200, 30 men, 20, one man
+two hundred and thirty dollars, and ninety nine cents.|$230.99.
+twenty dollars, and fifty men|$20, and 50 men
 a hundred, two hundred men|a hundred, 200 men
 one hundred, two men|100, two men
 twenty, twenty five men|20, 25 men
