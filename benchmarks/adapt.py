@@ -1,10 +1,10 @@
 """What `ds2 adapt` brings: a model that learns from recordings without texts understands more of them.
 
-    python benchmarks/adapt.py MANIFEST --output FOLDER [--together] [--model english] [--set SECTION.KEY=VALUE ...]
+    python benchmarks/adapt.py MANIFEST --output FOLDER [--model english] [--set SECTION.KEY=VALUE ...]
 
-For each speaker of the manifest who speaks for two minutes or more (or for all speakers --together), the model adapts
-to the recordings, without their texts. The same recordings are transcribed by the model before and after, and the texts
-count the errors. The speakers are to be strangers to the model. The same command continues a run that was stopped.
+For each speaker of the manifest who speaks for two minutes or more, the model adapts to the recordings, without their
+texts. The same recordings are transcribed by the model before and after, and the texts count the errors. The speakers
+are to be strangers to the model. The same command continues a run that was stopped.
 """
 
 import argparse
@@ -26,21 +26,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("manifest", type=Path)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--together", action="store_true")
     parser.add_argument("--model", default="english")
     parser.add_argument("--set", nargs="+", default=[])
     arguments = parser.parse_args()
     groups: dict[str, list[Utterance]] = {}
     for each in read_manifest(arguments.manifest):
-        groups.setdefault("all" if arguments.together else each.speaker or "unknown", []).append(each)
+        groups.setdefault(each.speaker or "unknown", []).append(each)
+    groups = {name: utterances for name, utterances in groups.items() if minutes(utterances) >= LEAST_MINUTES}
     print("| speaker | minutes | words | WER before | after |\n|---|---|---|---|---|", flush=True)
     before = after = ErrorCounts()
     for name, utterances in groups.items():
-        if minutes(utterances) >= LEAST_MINUTES:
-            adapted = adapt(arguments.model, utterances, arguments.output / name, arguments.set)
-            errors = [word_errors(model, utterances) for model in (arguments.model, adapted)]
-            before, after = before + errors[0], after + errors[1]
-            print(row(name, minutes(utterances), *errors), flush=True)
+        adapted = adapt(arguments.model, utterances, arguments.output / name, arguments.set)
+        errors = [word_errors(model, utterances) for model in (arguments.model, adapted)]
+        before, after = before + errors[0], after + errors[1]
+        print(row(name, minutes(utterances), *errors), flush=True)
     print(row("all", sum(map(minutes, groups.values())), before, after))
 
 

@@ -199,8 +199,8 @@ def _single(words: Sequence[Word], number: Number) -> Number | None:
         return None
     if after in MONEY and _follows(words, past, (after,)):
         return _money(words, number, MONEY[after])
-    if after in POUNDS and _follows(words, past, (after,)) and "." in (sum_ := _money(words, number, "£")).text:
-        return sum_  # with pence: without any, pounds may be a weight
+    if after in POUNDS and _follows(words, past, (after,)) and "." in (money := _money(words, number, "£")).text:
+        return money  # with pence: without any, pounds may be a weight
     for unit, sign in UNITS.items():
         if _follows(words, past, unit):
             return Number(first, past + len(unit), number.figures + sign)
@@ -256,11 +256,11 @@ def _is_divided_by_mistake(word: Word, following: _Spoken) -> bool:
     text, (second, third) = following.word.text, following.later
     goes_on = word.text == "point" or text == "point"
     if word.text in SCALES:
-        goes_on = text == "and" or second in SCALES[: SCALES.index(word.text)]
+        goes_on |= text == "and" or second in SCALES[: SCALES.index(word.text)]
     if word.text in ROUND:
-        goes_on = text in DIGITS and second in SCALES[1:]
+        goes_on |= text in DIGITS and second in SCALES[1:]
     if word.text == "hundred" and text in ROUND:
-        goes_on = second in SCALES[1:] or (second in DIGITS and third in SCALES[1:])
+        goes_on |= second in SCALES[1:] or (second in DIGITS and third in SCALES[1:])
     return goes_on and _at_once(word, following.word)
 
 

@@ -76,9 +76,11 @@ def hot_arguments(hot: str | Sequence[str] | Mapping[str, float]) -> tuple[str, 
 def hot_forms(arguments: Iterable[str]) -> dict[str, str]:
     """ "McDonald=3.5" -> {"mcdonald": "McDonald"}: how hot words are written that were given with capitals.
 
-    Those of phrases are not among them: most are capitals there alone, as in 'New Year'."""
+    Not those of phrases: most have them there alone, as in 'New Year'.
+    """
     typed = (argument.partition("=")[0].strip() for argument in arguments)
-    return {word: form for form in typed if form != (word := form.lower()) and normalize(form) == word}
+    single = ((form.lower(), form) for form in typed if " " not in form)
+    return {word: form for word, form in single if form != word == normalize(form)}
 
 
 def hot_words(arguments: Iterable[str]) -> dict[str, float]:

@@ -63,6 +63,7 @@ nineteen hundred, and one.|1901.
 one million two hundred thousand. three hundred and four|1,200,304
 two thousand, and one, or perhaps nineteen. oh, five.|2001, or perhaps 1905.
 eleven point. three seconds|11.3 seconds
+twenty, point three seconds|20.3 seconds
 two thousand, three hundred men|2300 men
 one million two hundred and thirty, four thousand five hundred and sixty seven.|1,234,567.
 five million four hundred and twenty. one thousand|5,421,000
