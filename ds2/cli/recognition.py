@@ -253,7 +253,7 @@ def evaluate_command(
     from ds2.data.manifest import read_manifest
     from ds2.recognition.compared_transcripts import open_other, texts_of
     from ds2.recognition.error_intervals import check_field
-    from ds2.recognition.evaluate import comparable_case, evaluate, normal_form, with_texts
+    from ds2.recognition.evaluate import comparable_case, evaluate, normal_form
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import check_writable
     from ds2.utils.progress import Progress
@@ -265,7 +265,6 @@ def evaluate_command(
     if outputs.by is not None:
         check_field(outputs.by, utterances)
     form = normal_form(normalize)
-    utterances = with_texts(utterances, form)
     others = {name: open_other(name, utterances, compute.device) for name in outputs.against}
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
     utterances = comparable_references(recognizer.tokenizer, utterances, normalize)

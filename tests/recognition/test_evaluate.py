@@ -13,6 +13,13 @@ from ds2.recognition.recognizer import Recognizer
 from ds2.utils.jit import njit
 
 
+def test_transcripts_are_brought_to_the_form_of_the_references(spoken_digits: Callable[[int], Path]) -> None:
+    recognizer, utterances = Recognizer.load("digits", "cpu"), read_manifest(spoken_digits(3))
+    plain, capitals = (evaluate(recognizer, utterances, form=form).hypotheses for form in (str, str.upper))
+    assert "".join(plain).islower()
+    assert capitals == [text.upper() for text in plain]
+
+
 def test_seconds_of_compiling_kernels_are_told(
     spoken_digits: Callable[[int], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
