@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import tyro
 from tyro.conf import Positional
 
-from ds2.cli.options import Device, Maybe, OptionalOutput, Output, Paths, Settings
+from ds2.cli.options import NO_DEFAULT, Device, Maybe, OptionalOutput, Output, Paths, Settings
 from ds2.cli.overwriting import check_bundle_name
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
@@ -118,44 +120,64 @@ def _before_and_after(start: str, tuned: Path, dev: Path, device: str) -> str:
     return brought + stale
 
 
-def bench_train_command(
-    config: Positional[Path],
-    output: Output,
+@dataclass(frozen=True)
+class ContestOptions:
+    """Which ways to train are compared.
+
+    Attributes:
+        strategies: synchronous, local-sgd, asynchronous, mixed, backup-workers; mixed needs --servers.
+        ranks: Numbers of processes on this machine.
+        groups: Ranks of a group, for local-sgd and mixed; by default as configured.
+        servers: Numbers of parameter servers, for asynchronous and mixed; by default as configured.
+        seeds: Train with each seed, and show means and deviations; by default that of the configuration.
+    """
+
     strategies: tuple[Literal["synchronous", "local-sgd", "asynchronous", "mixed", "backup-workers"], ...] = (
         "synchronous",
         "local-sgd",
         "asynchronous",
-    ),
-    ranks: tuple[int, ...] = (1, 2),
+    )
+    ranks: tuple[int, ...] = (1, 2)
+    groups: Annotated[tuple[int, ...], NO_DEFAULT] = ()
+    servers: Annotated[tuple[int, ...], NO_DEFAULT] = ()
+    seeds: Annotated[tuple[int, ...], NO_DEFAULT] = ()
+
+    def __post_init__(self) -> None:
+        for option in ("ranks", "groups", "servers"):
+            for count in getattr(self, option):
+                if not 1 <= count <= MOST_RANKS:
+                    raise ParameterError(option, f"must be from 1 to {MOST_RANKS:,}, got {count}")
+
+
+def bench_train_command(
+    config: Positional[Path],
+    output: Output,
+    contest: Annotated[ContestOptions, tyro.conf.arg(name="")],
     target_loss: Maybe[float] = None,
     set_: Settings = (),
     device: Device = "auto",
 ) -> int:
     """Compare strategies of training with several processes.
 
-    It prints a table of speed and error rate, and draws a time line.
+    It prints a table of speed and error rate, and draws a time line. Each strategy is trained with each number of
+    ranks, size of group and number of servers.
 
-    Example: ds2 bench-train recipes/digits/comparison.toml --output runs/scaling --ranks 1 2
+    Example: ds2 bench-train recipes/digits/comparison.toml --output runs/scaling --ranks 1 2 --seeds 1 2 3
 
     Args:
         config: A recipe's train.toml.
         output: Folder for the runs, scaling.md and timeline.png; finished runs are not repeated.
-        strategies: synchronous, local-sgd, asynchronous, mixed, backup-workers; mixed needs
-            --set parallel.group=N parallel.servers=N.
-        ranks: Numbers of processes on this machine.
         target_loss: Dev loss up to which the time is measured; by default the lowest that all runs reach.
     """
-    from ds2.train.distributed.bench import bench, write_scaling
+    from ds2.train.distributed.bench import bench, contenders, write_scaling
     from ds2.utils.devices import choose_device
     from ds2.utils.logs import shown_log
 
     need("matplotlib")
-    for count in ranks:
-        if not 1 <= count <= MOST_RANKS:
-            raise ParameterError("ranks", f"must be from 1 to {MOST_RANKS:,}, got {count}")
+    plan = list(contenders(contest.strategies, contest.ranks, contest.groups, contest.servers))
     with shown_log():
-        runs = bench(config, output, strategies, ranks, set_, choose_device(device))
-    print(write_scaling(output, runs, target_loss))
+        results = bench(config, output, plan, contest.seeds, set_, choose_device(device))
+    print(write_scaling(output, results, target_loss))
     return 0
 
 

@@ -20,6 +20,7 @@ class RunState:
     loss_sum: float = 0.0  # nats, over the utterances of this epoch
     utterances: int = 0  # done in this epoch
     seconds: float = 0.0  # spent in this epoch
+    processor: float = 0.0  # seconds of the processor in this epoch, of all ranks together, without loader workers
     sent: int = 0  # bytes handed over to other ranks in this epoch
     waiting: float = 0.0  # seconds in which a rank waited for others in this epoch, of all ranks together
     communication: float = 0.0  # seconds of exchanges in this epoch, of all ranks together
@@ -27,6 +28,11 @@ class RunState:
     history: list[Epoch] = field(default_factory=list)
     best: tuple[float, float] = (math.inf, math.inf)  # `selection_error` of the best model
     best_epoch: int = 0  # epochs done when it was saved
+
+    def add_time(self, seconds: float, processor: float) -> None:
+        """Adds what a minibatch has taken of the clock and of the processor."""
+        self.seconds += seconds
+        self.processor += processor
 
     def add_costs(self, costs: Costs) -> None:
         """Adds what this rank has spent for others."""
@@ -40,6 +46,7 @@ class RunState:
             self,
             loss_sum=sum(part.loss_sum for part in parts),
             utterances=sum(part.utterances for part in parts),
+            processor=sum(part.processor for part in parts),
             sent=sum(part.sent for part in parts),
             waiting=sum(part.waiting for part in parts),
             communication=sum(part.communication for part in parts),
@@ -48,7 +55,7 @@ class RunState:
 
     def forget(self) -> None:
         """Clears the sums of this epoch: after a resumption the first rank has those of all."""
-        self.loss_sum, self.utterances, self.skipped = 0.0, 0, []
+        self.loss_sum, self.utterances, self.processor, self.skipped = 0.0, 0, 0.0, []
         self.sent, self.waiting, self.communication = Costs()
 
     def next_epoch(self) -> "RunState":
@@ -68,6 +75,8 @@ class RunState:
             "learning_rate": rate,
             "seconds": round(self.seconds, 2),
             "utterances_per_second": round(self.utterances / max(self.seconds, 1e-9), 1),
+            "processor_seconds": round(self.processor, 3),
+            "minibatches": self.batch,
             "megabytes_per_minibatch": round(self.sent / 1e6 / minibatches, 3),
             "waiting_seconds_per_minibatch": round(self.waiting / ranks / minibatches, 5),
             "communication_seconds_per_minibatch": round(self.communication / ranks / minibatches, 5),

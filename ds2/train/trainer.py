@@ -154,12 +154,12 @@ class Trainer:
         total, done = self.data.sampler.utterances(state.epoch), state.batch * self.config.batch_size
         log = LossLog(self.folder / "tensorboard" if self.ranks.first else None, state)
         with self._progress(title, total, done) as progress, log:
-            began = time.monotonic()
+            began, busy = time.monotonic(), time.process_time()
             for minibatch in minibatches(loader, self.config.accumulate):
                 self._train_minibatch(minibatch)
+                state.add_time(time.monotonic() - began, time.process_time() - busy)
                 self.end_of_minibatch()
-                state.seconds += time.monotonic() - began
-                began = time.monotonic()
+                began, busy = time.monotonic(), time.process_time()
                 log.add(state)
                 if progress is not None:
                     loss = state.loss_sum / max(1, state.utterances)

@@ -2,9 +2,8 @@
 
 import contextlib
 import json
-import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -51,13 +50,3 @@ def spans(recorded: profile) -> list[Span]:
         if kind in TIMELINE_COLOURS:
             found.append((kind, start + event.time_range.start / 1e6, start + event.time_range.end / 1e6))
     return sorted(found, key=lambda span: span[1])
-
-
-def seconds_by_kind(recorded: Sequence[Span]) -> dict[str, float]:
-    """Seconds of each kind, once where spans of a kind overlap; communication inside backward is also part of that."""
-    seconds = dict.fromkeys(TIMELINE_COLOURS, 0.0)
-    ends = dict.fromkeys(TIMELINE_COLOURS, -math.inf)
-    for kind, begin, end in sorted(recorded, key=lambda span: span[1]):
-        seconds[kind] += max(0.0, end - max(begin, ends[kind]))
-        ends[kind] = max(end, ends[kind])
-    return seconds

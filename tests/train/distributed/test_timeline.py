@@ -10,7 +10,6 @@ from conftest import TINY
 
 from ds2.train.config import DataConfig, TrainConfig
 from ds2.train.distributed.bench import read_run
-from ds2.train.distributed.timeline import seconds_by_kind
 from ds2.train.trainer import Trainer
 from ds2.utils.errors import InputError
 
@@ -22,7 +21,7 @@ def test_a_training_too_short_for_a_timeline_is_refused(spoken_digits: Callable[
         run = tmp_path / f"run{batch_size}"
         Trainer(dataclasses.replace(config, batch_size=batch_size), run).run()
         with pytest.raises(InputError, match=f"{run}: no timeline.*lower batch_size"):
-            read_run(run, "synchronous", 1)
+            read_run(run, 1)
 
 
 def test_profiled_minibatches_become_a_timeline(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
@@ -34,11 +33,3 @@ def test_profiled_minibatches_become_a_timeline(spoken_digits: Callable[[int], P
     kinds = [kind for kind, _, _ in spans]
     assert kinds.count("forward") == kinds.count("backward") == kinds.count("update") == 3
     assert all(begin <= end for _, begin, end in spans)
-
-
-def test_seconds_of_spans_within_one_another_count_once() -> None:
-    """2 to 4 lies within 1 to 5, and 4.5 to 7 begins in it: 6 seconds; other kinds do not matter."""
-    spans = [("communication", 1.0, 5.0), ("backward", 1.5, 3.0), ("communication", 2.0, 4.0)]
-    spans.append(("communication", 4.5, 7.0))
-    seconds = seconds_by_kind(spans)
-    assert (seconds["communication"], seconds["backward"], seconds["waiting"]) == (6.0, 1.5, 0.0)
