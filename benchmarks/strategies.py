@@ -10,7 +10,8 @@ Four ranks of two machines, each machine a network namespace of its own with two
 
 Each run trains the digits' comparison, and its row says how many utterances a second all ranks get through, how long
 training took until the dev loss was as low as the target, and how it ended; with several seeds the mean and the
-deviation. Training alone counts, without start and validation. Needs Linux, root, iproute2, recipes/digits/prepare.py.
+deviation. Training alone counts, without start and validation. MB per minibatch is what ranks hand over to each other,
+`link` what the devices between the machines have counted. Needs Linux, root, iproute2, recipes/digits/prepare.py.
 """
 
 import argparse
@@ -18,7 +19,6 @@ import contextlib
 import itertools
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import threading
@@ -26,13 +26,15 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ds2.train.distributed.bench import FinishedRun
+from ds2.train.distributed.bench import FinishedRun, mean_and_deviation, time_to
 from ds2.train.metrics import read_metrics
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "digits" / "comparison.toml"
 MACHINES, RANKS = ("ds2-bench-a", "ds2-bench-b"), 4
 ADDRESS, DEVICE = "10.77.0.{}", "bench"
 LINK = "rate 40mbit burst 64kb latency 1000ms"
+COUNTED = "link_bytes"  # the file in a finished run's folder with what went through the link
+BATCH = 16  # utterances of a minibatch
 PAUSE = 0.1  # seconds for which a slow rank stops, and for which it runs
 STRATEGIES = {  # settings of `[parallel]`
     "synchronous": (),
@@ -42,6 +44,7 @@ STRATEGIES = {  # settings of `[parallel]`
     "mixed, 2 servers": ("group=2", "servers=2"),
     "backup-workers": ("backups=1",),
 }
+COLUMNS = ("", "strategy", "utterances/s", "seconds to the target", "dev loss", "dev WER", "MB per minibatch", "link")
 CONDITIONS = ("even", "slow link", "slow rank")
 
 
@@ -54,17 +57,20 @@ def main() -> None:
     parser.add_argument("--target", type=float, default=10.0, help="dev loss")
     parser.add_argument("--output", type=Path, default=Path("runs/strategies"), help="finished runs are not repeated")
     options = parser.parse_args()
-    print("| | strategy | utterances/s | seconds to the target | dev loss | dev WER | MB per minibatch |")
-    print("|---|---|---|---|---|---|---|", flush=True)
+    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
     for condition in options.conditions:
         with machines(slow=condition == "slow link"):
             for strategy in options.strategies:
                 runs = []
                 for seed in options.seeds:
                     folder = options.output / f"{condition}.{strategy}.{seed}".replace(" ", "-").replace(",", "")
-                    train(folder, strategy, seed, options.epochs, slow_rank=condition == "slow rank")
-                    runs.append(FinishedRun(strategy, RANKS, read_metrics(folder / "metrics.jsonl"), []))
-                print(row(condition, strategy, runs, options.target), flush=True)
+                    if not (folder / COUNTED).exists():
+                        before = link_bytes()
+                        train(folder, strategy, seed, options.epochs, slow_rank=condition == "slow rank")
+                        (folder / COUNTED).write_text(str(link_bytes() - before))
+                    runs.append(FinishedRun(RANKS, read_metrics(folder / "metrics.jsonl"), []))
+                counted = int((folder / COUNTED).read_text()) / runs[-1].utterances * BATCH
+                print(row(condition, strategy, runs, options.target, counted), flush=True)
 
 
 @contextlib.contextmanager
@@ -88,13 +94,20 @@ def machines(slow: bool) -> Iterator[None]:
             subprocess.run(["ip", "netns", "delete", machine], check=False)
 
 
+def link_bytes() -> int:
+    """Bytes that both machines have sent through the link, headers and the start included."""
+    counter = f"/sys/class/net/{DEVICE}/statistics/tx_bytes"
+    commands = (("ip", "netns", "exec", machine, "cat", counter) for machine in MACHINES)
+    return sum(int(subprocess.run(command, check=True, capture_output=True).stdout) for command in commands)
+
+
 def call(*command: str) -> None:
     subprocess.run(command, check=True)
 
 
 def train(folder: Path, strategy: str, seed: int, epochs: int, slow_rank: bool) -> None:
     """Trains in real processes, a rank in each."""
-    settings = [f"seed={seed}", f"epochs={epochs}", "data.workers=0", "data.fraction=0.5", "batch_size=16"]
+    settings = [f"seed={seed}", f"epochs={epochs}", "data.workers=0", "data.fraction=0.5", f"batch_size={BATCH}"]
     settings += ["parallel.synchronize_batch_norm=false", f"parallel.strategy={strategy.split(',')[0]}"]
     settings += [f"parallel.{setting}" for setting in STRATEGIES[strategy]]
     words = [word for setting in settings for word in ("--set", setting)]
@@ -133,25 +146,17 @@ def slow_down(process: "subprocess.Popen[bytes]") -> None:
         time.sleep(PAUSE)
 
 
-def row(condition: str, strategy: str, runs: Sequence[FinishedRun], target: float) -> str:
-    """A line of the table."""
-    last = [run.history[-1] for run in runs]
-    reached = [run.seconds_to(target) for run in runs]
-    seconds = "never" if None in reached else spread([each for each in reached if each is not None], "{:.1f}")
+def row(condition: str, strategy: str, runs: Sequence[FinishedRun], target: float, counted: float) -> str:
+    """A line of the table; `counted` bytes a minibatch went through the link."""
     columns = [
-        spread([run.throughput for run in runs], "{:.1f}"),
-        seconds,
-        spread([epoch["dev_loss"] for epoch in last], "{:.2f}"),
-        spread([100 * epoch["wer"] for epoch in last], "{:.1f}") + " %",
-        f"{last[0]['megabytes_per_minibatch']:.2f}",
+        mean_and_deviation([run.throughput for run in runs], "{:.1f}"),
+        time_to(target, runs),
+        mean_and_deviation([run.last("dev_loss") for run in runs], "{:.2f}"),
+        mean_and_deviation([100 * run.last("wer") for run in runs], "{:.1f}") + " %",
+        f"{runs[0].cost('megabytes'):.2f}",
+        f"{counted / 1e6:.2f}",
     ]
     return f"| {condition} | {strategy} | {' | '.join(columns)} |"
-
-
-def spread(values: Sequence[float], form: str) -> str:
-    """The mean and, of several values, the deviation."""
-    mean = form.format(statistics.mean(values))
-    return mean if len(values) == 1 else f"{mean} ± {form.format(statistics.stdev(values))}"
 
 
 if __name__ == "__main__":
