@@ -70,7 +70,7 @@ class FinishedRun:
     def processor_time(self) -> float:
         """Milliseconds of processors per utterance, of all ranks together; nan in runs that did not count them.
 
-        Ranks that share cores do not make each other's larger, as they do with the time of a clock.
+        Unlike the time of a clock it hardly grows where ranks share cores.
         """
         return 1000 * sum(epoch.get("processor_seconds", math.nan) for epoch in self.history) / self.utterances
 
