@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ds2.model.acoustic import AcousticModel
+from ds2.model.summary import summarize
 from ds2.train.metrics import Epoch
 from ds2.train.network_activity import PERCENTILES, Observation
+from ds2.train.network_drawing import OUTPUTS
 from ds2.train.run_state import RunState
 from ds2.utils.errors import InputError
 
 if TYPE_CHECKING:
+    from tensorboard.compat.proto.graph_pb2 import GraphDef
     from torch.utils.tensorboard import SummaryWriter
 
 UPDATES = 10  # between two points of the loss within an epoch
@@ -54,12 +57,14 @@ class LossLog:
 def write_histograms(folder: Path, model: AcousticModel, found: Observation) -> None:
     """Adds percentiles, sparsity and norms as scalars and weights as histograms to the log in `folder`.
 
-    The tab of custom scalars has one chart of all percentiles for each layer. Histograms leave out weights that are
-    not finite, as of a training that diverges.
+    After the first epoch also the graph of the network. The tab of custom scalars has one chart of all percentiles for
+    each layer. Histograms leave out weights that are not finite, as of a training that diverges.
     """
     if (writer := _writer(folder)) is None:
         return
     with _naming_the_log(folder), writer:
+        if found.epoch == 1:
+            _add_graph(writer, model)
         charts: dict[str, dict[str, Any]] = {}
         for kind in KINDS:
             for name, values in getattr(found, kind).items():
@@ -77,6 +82,31 @@ def write_histograms(folder: Path, model: AcousticModel, found: Observation) -> 
             shown = weight.detach()[weight.detach().abs() < HISTOGRAM_LIMIT]
             if len(shown):
                 writer.add_histogram(name, shown.cpu(), found.epoch)
+
+
+def _add_graph(writer: "SummaryWriter", model: AcousticModel) -> None:
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    # The graphs of SummaryWriter come from a trace, in which a layer is hundreds of operations.
+    event = Event(graph_def=network_graph(model).SerializeToString())
+    writer._get_file_writer().add_event(event)
+
+
+def network_graph(model: AcousticModel) -> "GraphDef":
+    """A node for each layer, with shape and parameters, and edges from the layers that it hears."""
+    from tensorboard.compat.proto.graph_pb2 import GraphDef
+
+    graph, last, shared = GraphDef(), "sound", "sound"
+    graph.node.add(name=last, op="Placeholder")
+    for layer in summarize(model.config, len(model.output.bias)):
+        heard = {"phone_output": shared, "biphones": shared, "random_walk": "output"}.get(layer.name, last)
+        node = graph.node.add(name=layer.name, op=layer.name.partition(".")[0], input=[heard])
+        node.attr["shape"].s = layer.shape.encode()
+        node.attr["parameters"].i = layer.parameters
+        if layer.name not in OUTPUTS:
+            last = layer.name
+            shared = shared if layer.name == "fully_connected" else last  # the outputs of phones pass it by
+    return graph
 
 
 def write_scalars(folder: Path, epoch: Epoch) -> None:

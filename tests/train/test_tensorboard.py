@@ -1,5 +1,6 @@
 """TensorBoard logs, read back by TensorBoard."""
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,23 @@ def test_the_loss_within_an_epoch_is_the_mean_of_every_ten_updates(tmp_path: Pat
     assert [(event.step, event.value) for event in events] == [(110, 4.5), (120, 14.5)]
     with LossLog(None, state) as log:
         log.add(state)
+
+
+def test_the_graph_has_a_node_for_each_layer(tmp_path: Path) -> None:
+    """The letters are heard through the layer that only they have; the phones are not."""
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    config = dataclasses.replace(TINY, fully_connected=12, random_walk=2, phones=41)
+    nothing: dict[str, object] = {key: {} for key in (*KINDS, "sparsity", "norms")}
+    model = AcousticModel(config, 5)
+    for epoch in (1, 2):
+        write_histograms(tmp_path, model, SimpleNamespace(epoch=epoch, **nothing))  # type: ignore[arg-type]
+    graph = accumulator.EventAccumulator(str(tmp_path)).Reload().Graph()
+    edges = {node.name: [*node.input] for node in graph.node}
+    last = f"recurrent.{config.recurrent_layers - 1}"
+    assert edges["fully_connected"] == edges["phone_output"] == [last]
+    assert (edges["output"], edges["random_walk"]) == (["fully_connected"], ["output"])
+    [output] = [node for node in graph.node if node.name == "output"]
+    assert output.attr["parameters"].i == sum(each.numel() for each in model.output.parameters())
 
 
 def test_histograms_leave_out_what_is_not_finite_and_what_has_no_bin(tmp_path: Path) -> None:
