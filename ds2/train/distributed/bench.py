@@ -128,6 +128,8 @@ def bench(
     """
     check_name(output)
     make_folder(output)
+    logger.info("compiling kernels that are not compiled yet")  # or the first run would seem slow
+    subprocess.run([sys.executable, "-m", "ds2", "warmup"], stdout=subprocess.DEVNULL, check=False)
     results: dict[Contender, list[FinishedRun]] = {}
     for contender in plan:
         for seed in seeds or (None,):
