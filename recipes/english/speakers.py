@@ -21,6 +21,8 @@ from ds2.bundle import Bundle
 from ds2.cli.recipe_scripts import run_script
 from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.split import sample_speakers
+from ds2.train.distributed.bench import mean_and_deviation
+from ds2.utils.extras import need
 from ds2.utils.files import make_folder
 from ds2.utils.plots import save_png, subplots
 
@@ -38,6 +40,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     arguments = parser.parse_args()
+    need("matplotlib")
     people, output = arguments.people.absolute(), arguments.output.absolute()
     make_folder(output)
     paths = (f"data.dev='{people}/dev.jsonl'", f"data.lexicon='{arguments.lexicon.absolute()}'")
@@ -52,9 +55,8 @@ def main() -> None:
             write_manifest(manifest, sample_speakers(everyone, number, hours, seed))
             more = (f"start_from='{start}'", f"seed={seed}", *PEOPLE)
             rates.append(phones_wrong(train(manifest.with_suffix(""), manifest, *paths, *more)))
-        spread = f" ± {statistics.stdev(rates):.1%}" if len(rates) > 1 else ""
         curves[hours].append((number, statistics.mean(rates)))
-        print(f"| {hours} | {number} | {statistics.mean(rates):.1%}{spread} |", flush=True)
+        print(f"| {hours} | {number} | {mean_and_deviation(rates, '{:.1%}')} |", flush=True)
     draw(curves, output / "speakers.png")
 
 
