@@ -66,7 +66,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
         if options.lm is not None:
             warn_of_small_model(lm, bundle)
             warn_of_silent_model(lm, pronunciations)
-        pronunciations = _with_hot(pronunciations, hot, " " in tokenizer.index) if hot else pronunciations
+        pronunciations = _pronounced_hot(pronunciations, hot, " " in tokenizer.index) if hot else pronunciations
         return search_phones(tokenizer, config, lm, pronunciations, boosts, bundle.phones)
     return make_beam_decoder(tokenizer, config, lm, vocabulary, boosts)
 
@@ -87,7 +87,7 @@ def pronunciations_for(
     return known.among([*lm.words, *lacking]) if lacking else found
 
 
-def _with_hot(pronunciations: Pronunciations, hot: Sequence[str], spaced: bool) -> Pronunciations:
+def _pronounced_hot(pronunciations: Pronunciations, hot: Sequence[str], spaced: bool) -> Pronunciations:
     """With pronunciations of all hot words that have letters, which say how they sound where words have spaces. Logs
     which are guesses, and which words have none."""
     guessed = with_guesses(pronunciations, hot) if spaced else pronunciations
@@ -173,28 +173,13 @@ def make_beam_decoder(
     if " " not in tokenizer.index:
         raise InputError("the model's tokens lack the space, which a search for words needs; train it again")
     [space] = tokenizer.encode(" ")
-    lexicon = _with_hot_words(Lexicon(map(tokenizer.encode, words), space), tokenizer, boosts)
+    lexicon = lexicon_with_hot(Lexicon(map(tokenizer.encode, words), space), tokenizer, boosts)
     config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES if lm is not None else config.nbest)
     numbers = np.array([lm.index.get(word, 0) for word in words], np.int32) if lm is not None else None
     return BeamDecoder(config, lexicon, lm, numbers)
 
 
-def with_hot(
-    beam: BeamDecoder | PronouncingDecoder, tokenizer: Tokenizer, boosts: Mapping[str, float]
-) -> BeamDecoder | PronouncingDecoder:
-    """The same search with more hot words and phrases: fast, because it keeps the lexicon; words that it lacks are not
-    found."""
-    if isinstance(beam, PronouncingDecoder):
-        return beam.with_boosts(boosts)
-    space = beam.space
-    spelt = set(spellable(words_of(boosts), tokenizer))
-    boosts = {text: nats for text, nats in boosts.items() if spelt.issuperset(text.split())}
-    if space.lexicon is None:  # it searches letters, or tokens of a language model, which are no words
-        return make_beam_decoder(tokenizer, space.config, None, None, boosts) if space.lm is None else beam
-    return BeamDecoder(*space._replace(lexicon=_with_hot_words(space.lexicon, tokenizer, boosts)))
-
-
-def _with_hot_words(lexicon: Lexicon, tokenizer: Tokenizer, boosts: Mapping[str, float]) -> Lexicon:
+def lexicon_with_hot(lexicon: Lexicon, tokenizer: Tokenizer, boosts: Mapping[str, float]) -> Lexicon:
     """The lexicon with nats for words, and for each word of phrases."""
     numbers = {word: lexicon.number(tokenizer.encode(word)) for word in words_of({**lexicon.phrases, **boosts})}
     return lexicon.with_hot(boosts, {word: [number] for word, number in numbers.items() if number != NO_WORD})

@@ -63,6 +63,17 @@ class Final:
     transcript: Transcript
     alternatives: tuple[tuple[Transcript, float], ...]  # of different texts, best first, with log-probability
     start: float  # seconds
+    unknown_hot: tuple[str, ...] = ()  # words of the stream's hot words and phrases that the search does not know
+
+    @property
+    def hot_warning(self) -> str:
+        """A line on hot words that cannot be found; empty if there are none."""
+        if not self.unknown_hot:
+            return ""
+        words = ", ".join(self.unknown_hot)
+        return (
+            f"hot: {words}: no words of the model, and not found; the server learns words from its setting decoder.hot"
+        )
 
 
 @dataclass(frozen=True)

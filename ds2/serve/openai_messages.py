@@ -3,7 +3,7 @@
 import json
 import math
 import statistics
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +93,7 @@ def respond(asked: Asked, finals: list[Final], duration: float) -> Response:
     plain = join_words(each.text for each in found)
     whole = Transcript(plain, words, duration, model, calibrated=calibrated)
     if asked.format == "json":
-        return JSONResponse({"text": whole.display, "usage": _usage(duration), **_warning(whole)})
+        return JSONResponse({"text": whole.display, "usage": _usage(duration), **_warning(whole, finals)})
     if asked.format == "verbose_json":
         return JSONResponse(_verbose(asked, finals, whole))
     kind, written = {
@@ -112,7 +112,7 @@ def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, 
         "text": whole.display,
         "segments": [_openai_segment(number, final) for number, final in enumerate(finals)],
         "usage": _usage(whole.duration),
-        **_warning(whole),
+        **_warning(whole, finals),
     }
     if "word" in asked.granularities:
         answer["words"] = [_openai_word(word) for word in whole.words]
@@ -121,9 +121,10 @@ def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, 
     return answer
 
 
-def _warning(transcript: Transcript) -> dict[str, str]:
-    """A key that OpenAI does not have, on a recording that does not sound like the model's language."""
-    return {"warning": transcript.warning} if transcript.warning else {}
+def _warning(transcript: Transcript, finals: Sequence[Final]) -> dict[str, str]:
+    """A key that OpenAI does not have: it does not sound like the model's language, or hot words are unknown."""
+    lines = list(filter(None, [transcript.warning, finals[0].hot_warning if finals else ""]))
+    return {"warning": "; ".join(lines)} if lines else {}
 
 
 def _openai_word(word: Word) -> dict[str, Any]:

@@ -58,7 +58,11 @@ class Wishes:
         return Wishes(stream, words, alternatives, push, model)
 
     def result(self, finals: Sequence[Final]) -> dict[str, Any]:
-        """The result of some segments."""
+        """The result of some segments, with a warning where the search does not know hot words."""
+        warning = finals[0].hot_warning if finals else ""
+        return self._texts(finals) | ({"warning": warning} if warning else {})
+
+    def _texts(self, finals: Sequence[Final]) -> dict[str, Any]:
         if self.alternatives <= 0:
             return self._text(_joined_transcripts([final.transcript for final in finals]))
         if len(finals) == 1:

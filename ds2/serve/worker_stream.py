@@ -19,11 +19,11 @@ from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.model.steps import Steps
 from ds2.recognition.audio_inputs import StreamResampler
 from ds2.recognition.chunks import Chunk, Chunks
-from ds2.recognition.decoding import with_hot
 from ds2.recognition.engine import Slots
 from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.live_segments import BeamSearch, LiveSegment, LiveSegments
 from ds2.recognition.options import hot_words
+from ds2.recognition.stream_hot_words import unknown_hot, with_hot
 from ds2.recognition.transcript_builder import TranscriptBuilder
 from ds2.serve.messages import SAMPLE_BYTES, Event, Final, Partial, StreamConfig, StreamEnd
 from ds2.serve.sample_encodings import decode_samples
@@ -69,7 +69,10 @@ class ClientStream:
 
     def __init__(self, setup: Setup, config: StreamConfig):
         self.setup, self.config = setup, config
-        self.beam = with_hot(setup.beam, setup.builder.tokenizer, hot_words(config.hot)) if config.hot else setup.beam
+        self.beam, self.unknown_hot = setup.beam, tuple[str, ...]()
+        if config.hot:
+            search = setup.beam, setup.builder.tokenizer, hot_words(config.hot)
+            self.beam, self.unknown_hot = with_hot(*search), unknown_hot(*search)
         self.alternatives = config.alternatives
         self.rate = setup.model.config.frontend.sample_rate
         self.cut = b""  # the first bytes of an incomplete sample
@@ -173,7 +176,7 @@ class ClientStream:
                 break
             transcript = builder([hypothesis], [], *times)
             found.setdefault(transcript.text, (transcript, hypothesis.score))
-        return Final(best, tuple(found.values()), segment.start)
+        return Final(best, tuple(found.values()), segment.start, self.unknown_hot)
 
     def _begin_model_stream(self, start: float) -> None:
         setup = self.setup

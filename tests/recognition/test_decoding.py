@@ -19,10 +19,10 @@ from ds2.recognition.decoding import (
     make_beam,
     make_beam_decoder,
     with_decoder,
-    with_hot,
 )
 from ds2.recognition.options import DecoderOptions, hot_words
 from ds2.recognition.recognizer import Recognizer
+from ds2.recognition.stream_hot_words import unknown_hot, with_hot
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError, ParameterError
 
@@ -113,11 +113,13 @@ def test_hot_words_can_be_changed_afterwards() -> None:
     ):
         assert best(beam) == "a"
         assert best(with_hot(beam, TOKENIZER, hot)) == "b"
+        assert unknown_hot(beam, TOKENIZER, hot) == ("ax",)
         assert best(beam) == "a"
     configured = make_beam_decoder(TOKENIZER, BeamConfig(), lm, boosts={"b": 1.0})
     assert best(with_hot(configured, TOKENIZER, {"ab": 0.1})) == "b"
     tokens = make_beam_decoder(TOKENIZER, BeamConfig(), model("a b c"))
     assert with_hot(tokens, TOKENIZER, hot) is tokens
+    assert unknown_hot(tokens, TOKENIZER, hot) == ("b", "ax")
 
 
 def test_a_hot_phrase_is_heard_where_all_of_its_words_are() -> None:

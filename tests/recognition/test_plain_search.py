@@ -8,9 +8,10 @@ from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
 from ds2.recognition.calibration import WEIGHTS, Calibration, Judge
-from ds2.recognition.decoding import make_beam_decoder, search_phones, with_hot
+from ds2.recognition.decoding import make_beam_decoder, search_phones
 from ds2.recognition.evidence import FEATURES
 from ds2.recognition.plain_search import PlainSearch, with_hidden_words
+from ds2.recognition.stream_hot_words import with_hot
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.transcript_builder import TranscriptBuilder
 from ds2.recognition.words import Word
