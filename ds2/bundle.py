@@ -7,7 +7,6 @@ model and of punctuation lie beside them. A bundle is changed by `dataclasses.re
 others.
 """
 
-import importlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from typing import Any, Literal
 from ds2.model_record import Record
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, read_text
+from ds2.utils.mapped_tensors import map_tensors
 from ds2.utils.model_names import locate
 
 FORMAT = 1  # raised when a reader of the old form could not read the new one
@@ -62,20 +62,14 @@ class Bundle(Record):
         """Reads a bundle onto the CPU.
 
         Args:
-            arrays: numpy needs no torch; it gives NumPy's arrays in place of tensors.
+            arrays: numpy needs no torch; it gives NumPy's arrays, mapped, so that processes share them.
 
         Raises:
             InputError: missing, cut off, not a bundle, of a newer format, or with sizes that its weights lack.
         """
-        from safetensors import SafetensorError
-
-        load_file = importlib.import_module(f"safetensors.{arrays}").load_file
         path = locate(path)
         metadata = _read_metadata(path)
-        try:
-            tensors: dict[str, Any] = load_file(path)
-        except (SafetensorError, OSError, KeyError, TypeError) as error:
-            raise InputError(f"{path}: damaged model bundle ({error!s:.200}); copy or train it again") from error
+        tensors = _numpy_tensors(path) if arrays == "numpy" else _torch_tensors(path)
         arrays_of = {key: _taken(tensors, f"{key}/") for key in WITH_ARRAYS}
         bundle = cls.parse(metadata, path, weights=tensors)
         _check_sizes(bundle.config, tensors, path)
@@ -137,6 +131,27 @@ def _read_metadata(path: Path) -> Any:
     if not isinstance(metadata, dict) or metadata.pop("format", None) != FORMAT:
         raise InputError(f"{path}: written in a bundle format that this version does not read; update ds2")
     return metadata
+
+
+def _numpy_tensors(path: Path) -> dict[str, Any]:
+    try:
+        return dict(map_tensors(path)[1])
+    except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
+        raise _damaged(path, error) from error
+
+
+def _torch_tensors(path: Path) -> dict[str, Any]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return dict(load_file(path))
+    except (SafetensorError, OSError, KeyError, TypeError) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    return InputError(f"{path}: damaged model bundle ({error!s:.200}); copy or train it again")
 
 
 def _taken(tensors: dict[str, Any], prefix: str) -> dict[str, Any]:

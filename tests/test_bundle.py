@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 from typing import Any
 
 import pytest
@@ -69,13 +70,14 @@ def test_metadata_alone_needs_no_torch(tmp_path: Path) -> None:
     assert result.stdout.split() == ["好", "False"]
 
 
-def test_every_cut_is_refused_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arrays", ["torch", "numpy"])
+def test_every_cut_is_refused_in_one_line(tmp_path: Path, arrays: Literal["torch", "numpy"]) -> None:
     path = saved(tmp_path)
     whole = path.read_bytes()
     for length in [0, 1, 7, 8, 9, 50, len(whole) // 2, len(whole) - 1]:
         path.write_bytes(whole[:length])
         with pytest.raises(InputError, match=str(path)) as caught:
-            Bundle.load(path)
+            Bundle.load(path, arrays)
         assert "\n" not in str(caught.value)
 
 

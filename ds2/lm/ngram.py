@@ -20,6 +20,7 @@ from ds2.lm.orders import BEGIN, END, UNKNOWN, WORD_BITS, NGramOrder
 from ds2.lm.packed import ROOT, STEP, Packed
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
+from ds2.utils.mapped_tensors import map_tensors
 
 FORMATS = ("ds2-ngram-1", "ds2-ngram-2")  # of an Automaton and of a Packed
 
@@ -220,12 +221,9 @@ class NGram:
     @classmethod
     def _load_compiled(cls, path: Path) -> "NGram":
         try:
-            data = np.memmap(path, np.uint8, "r")
-            length = int.from_bytes(data[:8].tobytes(), "little")
-            header = json.loads(data[8 : 8 + length].tobytes())
-            metadata = header["__metadata__"]
+            metadata, mapped = map_tensors(path)
             names = (Automaton._fields[:-1], packed.ARRAYS)[FORMATS.index(metadata["format"])]
-            arrays = {name: _mapped(data, 8 + length, header[name]) for name in names}
+            arrays = {name: mapped[name] for name in names}
             words, order = json.loads(metadata["words"]), int(metadata["order"])
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from error
@@ -235,19 +233,6 @@ class NGram:
             return cls.from_arrays(words, arrays, order)
         except ValueError as error:
             raise InputError(f"{path}: damaged language model: {error}; build it again") from error
-
-
-TYPES = {"I64": np.int64, "I32": np.int32, "I16": np.int16, "U16": np.uint16, "F32": np.float32}
-TYPES |= {"U8": np.uint8, "U32": np.uint32}
-
-
-def _mapped(data: np.ndarray, start: int, entry: dict) -> np.ndarray:
-    """A tensor of a mapped safetensors file."""
-    begin, end = entry["data_offsets"]
-    part = data[start + begin : start + end]
-    if begin < 0 or len(part) != end - begin:
-        raise ValueError("cut off")
-    return np.require(part.view(TYPES[entry["dtype"]]), requirements="A").reshape(entry["shape"])
 
 
 def _own_states(orders: Sequence[NGramOrder], end: int) -> list[np.ndarray]:
