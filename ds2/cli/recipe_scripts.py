@@ -1,8 +1,9 @@
 """What the scripts of all recipes share: arguments, errors in one line, and the manifests that they write."""
 
 import argparse
+import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ds2.cli.exits import BAD_INPUT
@@ -51,6 +52,31 @@ def parse_arguments(
         arguments.source = arguments.download
     arguments.source = corpus_folder(arguments.source, arguments.output / "unpacked")
     return arguments
+
+
+def train_model(config: Path, folder: Path, settings: Iterable[str], fraction: float = 1.0) -> Path:
+    """Trains by a recipe's configuration, or continues to, and returns the best bundle in `folder`.
+
+    Args:
+        settings: each "key=value", in place of the configuration's own. fraction: of the training data.
+
+    Raises:
+        subprocess.CalledProcessError: the training failed; it has said why.
+    """
+    command = [sys.executable, "-m", "ds2", "train", str(config), "--output", str(folder), "--fraction", str(fraction)]
+    command += [part for setting in settings for part in ("--set", setting)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return folder / "best.safetensors"
+
+
+def data_settings(folder: Path) -> list[str]:
+    """The settings of `train_model` for train.jsonl, dev.jsonl and lexicon.txt of a folder."""
+    there = folder.absolute()
+    return [
+        f"data.train=['{there}/train.jsonl']",
+        f"data.dev='{there}/dev.jsonl'",
+        f"data.lexicon='{there}/lexicon.txt'",
+    ]
 
 
 def write_splits(folder: Path, splits: Mapping[str, Sequence[Utterance]], skipped: Sequence[str] = ()) -> None:

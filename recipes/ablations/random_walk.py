@@ -9,7 +9,6 @@ diffused posteriors. A finished training is not repeated.
 """
 
 import statistics
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from ds2.audio.augment import add_noise, coloured_noise, seeded_generator
 from ds2.audio.tensors import read_audio
-from ds2.cli.recipe_scripts import run_script
+from ds2.cli.recipe_scripts import run_script, train_model
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, word_errors
@@ -85,11 +84,8 @@ def main() -> None:
 
 
 def trained(runs: Path, seed: int, radius: int) -> Path:
-    folder = runs / f"walk-{radius}.{seed}"
-    command = [sys.executable, "-m", "ds2", "train", str(HERE / "base.toml"), "--output", str(folder)]
-    command += ["--set", f"seed={seed}", "--set", f"model.random_walk={radius}"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return folder / "best.safetensors"
+    settings = [f"seed={seed}", f"model.random_walk={radius}"]
+    return train_model(HERE / "base.toml", runs / f"walk-{radius}.{seed}", settings)
 
 
 def variants(recognizer: Recognizer, radius: int) -> Mapping[str, torch.nn.Module | None]:

@@ -8,13 +8,11 @@ three hours on a CPU core. Finished trainings are not repeated. Writes hours.png
 """
 
 import argparse
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ds2.bundle import Bundle
-from ds2.cli.recipe_scripts import run_script
+from ds2.cli.recipe_scripts import data_settings, run_script, train_model
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts
@@ -44,7 +42,8 @@ def main() -> None:
     points: dict[str, list[tuple[float, float]]] = {"all": [], **{name: [] for name in sets}}
     print("| hours | epochs | phones wrong, greedily | " + " | ".join(points) + " |\n|" + "---|" * (3 + len(points)))
     for fraction, epochs in PARTS.items():
-        model = train(fraction, epochs, arguments.data.absolute(), arguments.output / f"{fraction:g}")
+        settings = [f"epochs={epochs}", *data_settings(arguments.data)]
+        model = train_model(HERE / "hours.toml", arguments.output / f"{fraction:g}", settings, fraction)
         training = Bundle.load(model).training
         counts = {name: words_wrong(searching(model, search, sets), part) for name, part in sets.items()}
         counts["all"] = sum(counts.values(), ErrorCounts())
@@ -57,15 +56,6 @@ def main() -> None:
     for name, law in laws.items():
         promised = ", ".join(f"{law(hours):.1%} at {hours:,} h" for hours in PROMISED)
         print(f"{name}: {law.tenfold:.0%} fewer errors for ten times the data; {promised}")
-
-
-def train(fraction: float, epochs: int, data: Path, folder: Path) -> Path:
-    """Trains, or continues to, and returns the best bundle."""
-    command = [sys.executable, "-m", "ds2", "train", str(HERE / "hours.toml"), "--output", str(folder)]
-    command += ["--fraction", str(fraction), "--set", f"epochs={epochs}", "--set", f"data.dev='{data}/dev.jsonl'"]
-    command += ["--set", f"data.train=['{data}/train.jsonl']", "--set", f"data.lexicon='{data}/lexicon.txt'"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return folder / "best.safetensors"
 
 
 def searching(model: Path, search: Bundle, sets: Mapping[str, Sequence[Utterance]]) -> Path:

@@ -13,12 +13,10 @@ quarters of an hour on a CPU core.
 
 import argparse
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 
 from ds2.bundle import Bundle
-from ds2.cli.recipe_scripts import run_script
+from ds2.cli.recipe_scripts import run_script, train_model
 from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.split import sample_speakers
 from ds2.train.distributed.bench import mean_and_deviation
@@ -44,7 +42,8 @@ def main() -> None:
     people, output = arguments.people.absolute(), arguments.output.absolute()
     make_folder(output)
     paths = (f"data.dev='{people}/dev.jsonl'", f"data.lexicon='{arguments.lexicon.absolute()}'")
-    start = train(output / "readers", arguments.readers.absolute() / "train.jsonl", *paths, *READERS)
+    texts = f"data.train=['{arguments.readers.absolute()}/train.jsonl']"
+    start = train_model(HERE / "hours.toml", output / "readers", [texts, *paths, *READERS])
     print(f"| hours | people | phones wrong |\n|---|---|---|\n| 0 | 0 | {phones_wrong(start):.1%} |", flush=True)
     curves: dict[float, list[tuple[int, float]]] = {hours: [] for hours in ROWS}
     everyone = read_manifest(people / "train.jsonl")
@@ -54,18 +53,11 @@ def main() -> None:
             manifest = output / f"{number}-{hours}.{seed}.jsonl"
             write_manifest(manifest, sample_speakers(everyone, number, hours, seed))
             more = (f"start_from='{start}'", f"seed={seed}", *PEOPLE)
-            rates.append(phones_wrong(train(manifest.with_suffix(""), manifest, *paths, *more)))
+            settings = [f"data.train=['{manifest}']", *paths, *more]
+            rates.append(phones_wrong(train_model(HERE / "hours.toml", manifest.with_suffix(""), settings)))
         curves[hours].append((number, statistics.mean(rates)))
         print(f"| {hours} | {number} | {mean_and_deviation(rates, '{:.1%}')} |", flush=True)
     draw(curves, output / "speakers.png")
-
-
-def train(folder: Path, manifest: Path, *settings: str) -> Path:
-    """Trains, or continues to, and returns the best bundle."""
-    command = [sys.executable, "-m", "ds2", "train", str(HERE / "hours.toml"), "--output", str(folder)]
-    command += [part for setting in (f"data.train=['{manifest}']", *settings) for part in ("--set", setting)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return folder / "best.safetensors"
 
 
 def phones_wrong(model: Path) -> float:

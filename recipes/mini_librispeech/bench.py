@@ -10,13 +10,11 @@ a finished one is not repeated; 20 minutes for a row on a CPU core. --data is wh
 
 import argparse
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from ds2.bundle import Bundle
-from ds2.cli.recipe_scripts import run_script
+from ds2.cli.recipe_scripts import data_settings, run_script, train_model
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
 from ds2.recognition.evaluate import evaluate
@@ -67,23 +65,14 @@ def main() -> None:
     dev = read_manifest(arguments.data / "dev-librispeech.jsonl")
     print("| row | epochs | minutes | phones wrong | words wrong |\n|---|---|---|---|---|")
     for name in arguments.rows or ROWS:
-        folder = train(name, arguments.data.absolute(), arguments.output / name)
+        settings = [*data_settings(arguments.data), *ROWS[name]]
+        folder = train_model(HERE / "base.toml", arguments.output / name, settings).parent
         rate = words_wrong(folder, search, dev)
         epochs = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         minutes = sum(epoch["seconds"] for epoch in epochs) / 60
         phones = epochs[-1].get("per")
         heard = "" if phones is None else f"{phones:.1%}"
         print(f"| {name} | {len(epochs)} | {minutes:.0f} | {heard} | {rate:.1%} |", flush=True)
-
-
-def train(name: str, data: Path, folder: Path) -> Path:
-    """Trains a row, or continues to; its run folder."""
-    command = [sys.executable, "-m", "ds2", "train", str(HERE / "base.toml"), "--output", str(folder)]
-    paths = f"train=['{data}/train.jsonl']", f"dev='{data}/dev.jsonl'", f"lexicon='{data}/lexicon.txt'"
-    for setting in [*(f"data.{path}" for path in paths), *ROWS[name]]:
-        command += ["--set", setting]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return folder
 
 
 def words_wrong(folder: Path, search: Bundle, dev: Sequence[Utterance]) -> float:

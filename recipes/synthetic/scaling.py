@@ -8,12 +8,10 @@ Writes scaling.png and prints the table; finished trainings are not repeated.
 """
 
 import argparse
-import subprocess
-import sys
 from pathlib import Path
 
 from ds2.bundle import Bundle
-from ds2.cli.recipe_scripts import run_script
+from ds2.cli.recipe_scripts import run_script, train_model
 from ds2.data.manifest import read_manifest
 from ds2.recognition.evaluate import evaluate
 from ds2.recognition.options import DecoderOptions
@@ -40,7 +38,8 @@ def main() -> None:
     print("| fraction | hours | epochs | WER regular | WER noisy |\n|---|---|---|---|---|")
     for fraction in FRACTIONS:
         epochs = min(arguments.longest, round(arguments.epochs / fraction))
-        bundle = train(fraction, epochs, data, arguments.output / f"{fraction:g}")
+        settings = [f"epochs={epochs}", f"data.train=['{data}/train.jsonl']", f"data.dev='{data}/dev.jsonl'"]
+        bundle = train_model(HERE / "scaling.toml", arguments.output / f"{fraction:g}", settings, fraction)
         recognizer = Recognizer.load(bundle, options=DecoderOptions(beam=0))
         hours = Bundle.load(bundle).training["hours"]
         rates = {name: evaluate(recognizer, utterances).words.rate for name, utterances in sets.items()}
@@ -56,14 +55,6 @@ def main() -> None:
             f"{name}: WER = {law.factor:.2%} * hours ** -{law.exponent:.2f}, {law.tenfold:.0%} fewer errors for ten "
             f"times the data; off by {law.residual:.2f} in the logarithm"
         )
-
-
-def train(fraction: float, epochs: int, data: Path, folder: Path) -> Path:
-    """Trains, or continues to, and returns the best bundle."""
-    command = [sys.executable, "-m", "ds2", "train", str(HERE / "scaling.toml"), "--output", str(folder)]
-    command += ["--fraction", str(fraction), "--set", f"epochs={epochs}", "--set", f"data.train=['{data}/train.jsonl']"]
-    subprocess.run([*command, "--set", f"data.dev='{data}/dev.jsonl'"], check=True, stdout=subprocess.DEVNULL)
-    return folder / "best.safetensors"
 
 
 if __name__ == "__main__":
