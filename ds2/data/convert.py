@@ -1,7 +1,10 @@
 """A corpus from one layout to another."""
 
+import hashlib
 import json
 import logging
+import os
+from dataclasses import replace
 from pathlib import Path
 
 from ds2.data.corpus_rows import measured
@@ -9,10 +12,12 @@ from ds2.data.layouts import LAYOUTS, guess_layout
 from ds2.data.manifest_lines import SURROGATE
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError, ParameterError
-from ds2.utils.files import in_utf8, make_folder, read_text, write_text
+from ds2.utils.files import atomic_write, in_utf8, make_folder, read_text, write_text
+from ds2.utils.tar import archive_of, read_member
 
 ANY_NAME = ("nemo", "webdataset")  # hold files whose names are not UTF-8: as JSON escapes, or by number
 INSIDE_TABLES = ("parquet",)  # lies the audio, which is written to files
+PLAIN_FILES = ("kaldi", "lhotse", "common_voice")  # name files, which their readers open: none inside a tar
 OWNER = ".target"  # in a folder of such files: the name of the target that they were made for
 
 logger = logging.getLogger(__name__)
@@ -52,6 +57,9 @@ def convert(source: Path, target: Path, layout: str, to: str, language: str | No
     utterances = [each for each, misfit in zip(found, misfits, strict=True) if not misfit]
     if not utterances:
         raise InputError(f"{source}: no utterance can be used ({skipped[0] if skipped else 'it holds none'})")
+    if to in PLAIN_FILES and any(archive_of(each.audio_path) for each in utterances):
+        _claim(audio_folder, target.name)
+        utterances = [_outside_archives(each, audio_folder) for each in utterances]
     write(target, utterances)
     if lost := LAYOUTS[to].lost(utterances):
         logger.warning("%s has no place for these keys, they are left out: %s", to, ", ".join(sorted(lost)))
@@ -74,6 +82,22 @@ def _claim(folder: Path, target: str) -> None:
             write_text(owner, name)
     if not own:
         raise InputError(f"{folder}: holds files that were not made for {target}; move them, or name another output")
+
+
+def _outside_archives(utterance: Utterance, folder: Path) -> Utterance:
+    """The utterance with its audio in a file of the folder, if it lies in an archive.
+
+    Raises:
+        InputError: the archive cannot be read, or the file not be written.
+    """
+    path = utterance.audio_path
+    if (archive := archive_of(path)) is None:
+        return utterance
+    digest = hashlib.sha256(os.fsencode(path)).hexdigest()  # of archives that hold equal names
+    file = folder / f"{digest[:12]}_{path.name}"
+    with atomic_write(file) as partial:
+        partial.write_bytes(read_member(path, archive))
+    return replace(utterance, audio_path=file)
 
 
 def _misfit(utterance: Utterance, to: str) -> str:

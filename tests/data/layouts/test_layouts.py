@@ -57,6 +57,20 @@ def test_what_is_written_reads_back(tmp_path: Path, digits: list[Utterance], nam
     assert (before == after).all()
 
 
+@pytest.mark.parametrize(("to", "name"), [("kaldi", "kaldi"), ("lhotse", "cuts.jsonl"), ("common_voice", "all.tsv")])
+def test_others_find_files_where_the_audio_lies_in_shards(
+    tmp_path: Path, digits: list[Utterance], to: str, name: str
+) -> None:
+    write_manifest(tmp_path / "in.jsonl", digits)
+    convert(tmp_path / "in.jsonl", tmp_path / "shards", "", "webdataset", None)
+    assert convert(tmp_path / "shards", tmp_path / name, "", to, None) == (3, [])
+    back = converted(tmp_path / name, tmp_path / "back.jsonl")
+    assert {each.audio_path.resolve().parent for each in back} == {tmp_path / f"{name.removesuffix('.jsonl')}_audio"}
+    samples = [soundfile.read(str(each.audio_path))[0] for each in digits]
+    found = [soundfile.read(str(each.audio_path))[0] for each in back]
+    assert sorted(map(np.ndarray.tobytes, found)) == sorted(map(np.ndarray.tobytes, samples))
+
+
 @pytest.mark.parametrize(
     ("layout", "ending"), [("lhotse", ".jsonl.gz"), ("parquet", ".parquet"), ("common_voice", ".tsv")]
 )
