@@ -28,6 +28,8 @@ from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 from ds2.utils.model_names import DEFAULT_MODEL
 
+LEFT_OUT_SHOWN = 5  # lines of ds2 segment
+
 if TYPE_CHECKING:
     from ds2.curation.filter import FilterConfig
 
@@ -67,7 +69,13 @@ def segment_command(
     write_manifest(output, found.utterances)
     seconds = sum(utterance.duration for utterance in found.utterances)
     print(f"{output}: {len(found.utterances)} utterances, {seconds / len(found.utterances):.1f} s on average, ", end="")
-    print(f"{seconds:.0f} s of {found.duration:.0f}; {found.too_short} too short, {found.too_long} too long")
+    print(f"{seconds:.0f} s of {found.duration:.0f}")
+    left_out = [(*span, "shorter than --shortest") for span in found.too_short]
+    left_out += [(*span, "longer than --longest, without a pause where it could be cut") for span in found.too_long]
+    for start, end, why in sorted(left_out)[:LEFT_OUT_SHOWN]:
+        print(f"left out: {start:.2f} to {end:.2f} s, {why}")
+    if (more := len(left_out) - LEFT_OUT_SHOWN) > 0:
+        print(f"left out: {more:,} more, {sum(end - start for start, end, _ in left_out):.0f} s in all")
     return 0
 
 

@@ -76,8 +76,8 @@ class RecordMaker:
         level = [round(float(part.max()), 1) for part in np.array_split(found.level, bins)]
         segments = [_manifest_values(result, self.output) for result in scored if isinstance(result, Utterance)]
         return RecordingResult(
-            pair.name, key, str(pair.audio), "", warnings, round(found.duration, 3), level, found.too_short,
-            found.too_long, segments,
+            pair.name, key, str(pair.audio), "", warnings, round(found.duration, 3), level, len(found.too_short),
+            len(found.too_long), segments,
         )  # fmt: skip
 
 

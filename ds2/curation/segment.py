@@ -31,6 +31,7 @@ from ds2.text import BETWEEN_IDEOGRAPHS
 from ds2.utils.errors import InputError
 
 WITHIN_WORD = 0.5  # seconds: the longest run of blanks within a word
+ROUNDING = 0.001  # seconds, of the start and the end of a segment
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,14 @@ class Segmented:
         utterances: with offset and duration; extra of each holds `words`: [text, start, end, confidence], seconds from
             its start. Where the recording has no transcript, the text is "" and there are no words.
         duration: seconds of the recording. level: dB of every 10 ms of it.
-        too_short, too_long: segments rejected because no run of blanks was in a suitable place.
+        too_short, too_long: start and end of segments left out, because no run of blanks was in a suitable place.
     """
 
     utterances: list[Utterance]
     duration: float
     level: np.ndarray
-    too_short: int
-    too_long: int
+    too_short: list[tuple[float, float]]
+    too_long: list[tuple[float, float]]
 
 
 def segment(
@@ -92,12 +93,17 @@ def segment(
     words, duration = transcript.words, transcript.duration
     spans = [(word.start, word.end) for word in words]
     runs = [after[0] - before[1] for before, after in itertools.pairwise(peaks)]
-    utterances, too_short, too_long = [], 0, 0
+    utterances, too_short, too_long = [], [], []
     for first, last in cut_into_segments(spans, runs, config, duration):
-        start, end = _limits(spans, first, last, duration, config.margin)
-        too_short += end - start < config.shortest
-        too_long += end - start > config.longest
-        if config.shortest <= end - start <= config.longest:
+        # Less silence around what would otherwise be a little too long.
+        room = (config.longest - (spans[last - 1][1] - spans[first][0])) / 2 - ROUNDING
+        margin = min(config.margin, room) if room > 0 else config.margin
+        start, end = _limits(spans, first, last, duration, margin)
+        if end - start < config.shortest:
+            too_short.append((start, end))
+        elif end - start > config.longest:
+            too_long.append((start, end))
+        else:
             spoken = None if text is None else words[first:last]
             utterances.append(_manifest_row(audio, spoken, start, end))
     return Segmented(utterances, duration, level, too_short, too_long)

@@ -7,7 +7,7 @@ stream is the state of a search, which the kernels of search.py advance; a whole
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -81,6 +81,7 @@ class BeamDecoder:
         if (lm is None) != (lm_words is None):
             raise ValueError("lm and lm_words come together")
         self.prefers = lexicon is not None and lexicon.prefers
+        self.hot = lexicon if lexicon is not None and lexicon.has_hot else None
         self.lm = lm
         self.lm_start = lm.start if lm is not None else 0
         self.sentence_end = -1 if lm is None else lm.index.get(END, lm.index.get(UNKNOWN, -1))
@@ -175,7 +176,11 @@ class BeamDecoder:
         """Like `finish`, all hypotheses one by one: what the beam holds and what recombination took out of it."""
         stream.ended = True
         found = self._hypotheses(stream, scoring.final_gains(stream.beam, self.tables, self.sentence_end))
-        return (replace(each, hot=True) for each in found) if self.prefers else found
+        return found if self.hot is None else self._boosted(found, self.hot)
+
+    def _boosted(self, found: Iterable[Hypothesis], hot: Lexicon) -> Iterator[Hypothesis]:
+        known = dict[tuple[int, ...], int]()
+        return (replace(each, hot=self.prefers, boosts=hot.boosts_of(each.tokens, known)) for each in found)
 
     def partial(self, stream: BeamStream) -> Hypothesis:
         """The best hypothesis so far; the utterance may continue."""

@@ -21,6 +21,7 @@ class Hypothesis:
         score: natural log of the probability that the decoder gives to the whole.
         gains: the part of the score from the language model, bonuses and boosts; the rest is acoustic.
         hot: whether the search preferred some words, and avoided none.
+        boosts: the part of the gains from hot words and phrases.
     """
 
     tokens: tuple[int, ...] = ()
@@ -30,6 +31,7 @@ class Hypothesis:
     score: float = 0.0
     gains: float = 0.0
     hot: bool = False
+    boosts: float = 0.0
 
 
 def without_last_words(found: Iterable[Hypothesis], space: int) -> Iterator[Hypothesis]:

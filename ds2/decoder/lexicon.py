@@ -79,8 +79,36 @@ class Lexicon:
     @property
     def prefers(self) -> bool:
         """Whether some words or phrases are preferred, and none avoided."""
-        nats = np.append(self.boosts, list(self.phrases.values()))
+        nats = self._nats()
         return bool((nats >= 0).all() and (nats > 0).any())
+
+    @property
+    def has_hot(self) -> bool:
+        """Whether some words or phrases are preferred or avoided."""
+        return bool(self._nats().any())
+
+    def _nats(self) -> np.ndarray:
+        return np.append(self.boosts, list(self.phrases.values()))
+
+    def boosts_of(self, tokens: Sequence[int], known: dict[tuple[int, ...], int]) -> float:
+        """The nats that hot words and phrases add to a whole text of (L,) tokens.
+
+        Args:
+            known: numbers of words by their tokens; those that it lacks are added.
+        """
+        total, state, tables = 0.0, 0, self.phrase_tables
+        for is_space, group in itertools.groupby(tokens, self.space.__eq__):
+            if is_space:
+                continue
+            word = tuple(group)
+            if word not in known:
+                known[word] = self.number(word)
+            number = known[word]
+            total += self.boosts[number] if number != NO_WORD else 0.0
+            if self.phrases:
+                column = tables.columns[number] if number != NO_WORD else 0
+                total, state = total + tables.gains[state, column], tables.next[state, column]
+        return float(total - tables.held[state])
 
     def number(self, tokens: Sequence[int]) -> int:
         """The number of a word; NO_WORD if it is not in the lexicon."""

@@ -206,6 +206,7 @@ class PronouncingDecoder:
             found.score,
             found.gains,
             found.hot,
+            found.boosts,
         )
 
 

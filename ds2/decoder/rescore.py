@@ -11,11 +11,11 @@ from ds2.lm.sentence_model import SentenceModel
 
 @dataclass(frozen=True)
 class Rescorer:
-    """Sorts hypotheses by log p_ctc + kept * gains + weight * log p_lm + bonus * words.
+    """Sorts hypotheses by log p_ctc + boosts + kept * others + weight * log p_lm + bonus * words.
 
     Attributes:
-        kept: share that stays of everything that the search has added for words: 0 if the model takes the place of the
-            search's, 1 if both are combined.
+        kept: share that stays of everything else that the search has added for words: 0 if the model takes the place of
+            the search's, 1 if both are combined. Hot words keep their boosts: no language model knows of them.
     """
 
     lm: SentenceModel
@@ -39,5 +39,6 @@ class Rescorer:
         ]
 
     def _weighed(self, hypothesis: Hypothesis, words: Sequence[str], log_prob: float) -> Hypothesis:
-        gains = self.kept * hypothesis.gains + self.weight * log_prob + self.bonus * len(words)
+        others = self.kept * (hypothesis.gains - hypothesis.boosts)
+        gains = hypothesis.boosts + others + self.weight * log_prob + self.bonus * len(words)
         return dataclasses.replace(hypothesis, score=hypothesis.score - hypothesis.gains + gains, gains=gains)

@@ -1,5 +1,6 @@
 """Cutting at long runs of blanks."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -81,7 +82,7 @@ def test_a_reading_becomes_utterances_that_hold_their_words(recognizer: Recogniz
         lengths = [utterance.duration for utterance in found.utterances]
         assert 3.5 < np.mean(lengths) < 6.5
         assert all(config.shortest <= length <= config.longest for length in lengths)
-        assert found.too_short == found.too_long == 0
+        assert found.too_short == found.too_long == []
         spoken = []
         for utterance in found.utterances:
             assert utterance.offset is not None
@@ -93,6 +94,18 @@ def test_a_reading_becomes_utterances_that_hold_their_words(recognizer: Recogniz
                 assert utterance.extra == {}
             spoken += said
         assert spoken == reading.words
+
+
+def test_silence_around_a_sentence_is_no_reason_to_leave_it_out(recognizer: Recognizer, tmp_path: Path) -> None:
+    reading = read_digits(tmp_path / "reading.wav", 1, lines=1)
+    never = SegmentConfig(pause=9.0, always=9.0)
+    [whole] = segment(recognizer, tmp_path / "reading.wav", reading.text, never).utterances
+    for less, count in ((0.3, 1), (0.5, 0)):  # of 0.4 s of silence around it
+        config = dataclasses.replace(never, mean=whole.duration - less, longest=whole.duration - less)
+        found = segment(recognizer, tmp_path / "reading.wav", reading.text, config)
+        assert [each.duration <= config.longest for each in found.utterances] == [True] * count
+        assert len(found.too_long) == 1 - count
+    assert found.too_long == [(whole.offset, pytest.approx((whole.offset or 0.0) + whole.duration))]
 
 
 def test_a_long_silence_belongs_to_no_segment(recognizer: Recognizer, tmp_path: Path) -> None:

@@ -28,6 +28,14 @@ def test_a_second_model_is_added_to_the_search() -> None:
     assert found.score - found.gains == pytest.approx(-0.3)
 
 
+def test_hot_words_keep_what_they_have_gained() -> None:
+    lm = NGram.from_orders(*estimate([["a", "b"], ["a", "b"], ["b"]], EstimateConfig(2)))
+    hypothesis = Hypothesis((2, 3), score=-1.2, gains=4.1, boosts=5.0)
+    [[found]] = Rescorer(lm, 0.5, 0.25, kept=0.5)([[hypothesis]], [[["a", "b"]]])
+    assert found.gains == pytest.approx(5.0 - 0.5 * 0.9 + 0.5 * lm.score(["a", "b"]) + 0.5)
+    assert found.score == pytest.approx(-5.3 + found.gains)
+
+
 def test_nothing_to_rescore() -> None:
     lm = NGram.from_orders(*estimate([["a"]], EstimateConfig(1)))
     assert Rescorer(lm, 1.0, 0.0)([], []) == []

@@ -144,3 +144,21 @@ def test_the_plain_search_by_hand() -> None:
     found = ReferenceSearch(BeamDecoder(BeamConfig())).best(log_probs)
     assert [each.tokens for each in found] == [(1,), ()]
     assert [each.score for each in found] == pytest.approx(torch.tensor([0.64, 0.36]).log().tolist())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    name=st.sampled_from(["hot words", "hot words and words", "phrases", "phrases and words"]),
+    seed=st.integers(0, 10**6),
+    frames=st.integers(1, 20),
+    closed=st.booleans(),
+)
+def test_boosts_are_what_hot_words_and_phrases_add(name: str, seed: int, frames: int, closed: bool) -> None:
+    """What remains of the gains is that of the search without them."""
+    config = BeamConfig(beam_width=300, score_threshold=50.0, nbest=300, closed=closed, lm_weight=0.8, word_bonus=0.3)
+    decoder, log_probs = BeamDecoder(config, *PROBLEMS[name]), random_log_probs(seed, frames, 4)
+    [hot], [plain] = (each(log_probs, torch.tensor([frames])) for each in (decoder, decoder.without_hot()))
+    gains = {each.tokens: each.gains for each in plain if math.isfinite(each.score)}
+    both = [each for each in hot if each.tokens in gains and math.isfinite(each.score)]
+    assert [each.gains - each.boosts for each in both] == pytest.approx([gains[each.tokens] for each in both])
+    assert not any(each.boosts for each in plain)
