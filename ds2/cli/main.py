@@ -17,7 +17,9 @@ from ds2.utils.extras import hint
 
 # Turns for which a thread of OpenMP that waits keeps its core; read when torch is loaded. With its own 300,000 a
 # transcription of 4 s takes 15 s beside two busy processes, because waiting threads take the turns of those that work.
-SPINS = 30_000
+# A training of small layers beside one busy process hears 1.4 utterances a second with 30,000 and 11 with 3,000; alone
+# it hears 39 with either (two cores).
+SPINS = 3_000
 GARBAGE_OBJECTS = 100_000  # new ones before Python looks for garbage: its own 700 cost half a second at start
 
 

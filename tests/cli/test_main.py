@@ -297,7 +297,7 @@ def test_names_of_several_lines_and_colours_are_one_line(run: Callable[..., Outc
 
 
 @pytest.mark.parametrize(
-    ("asked", "spins"), [({}, "30000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
+    ("asked", "spins"), [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
 )
 def test_waiting_threads_leave_the_processor_unless_the_environment_says_more(
     run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, asked: dict[str, str], spins: str | None
