@@ -20,7 +20,7 @@ from ds2.recognition.confidence import DOUBTFUL_SECONDS, is_doubtful, said_proba
 from ds2.recognition.evidence import spelling_scores
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript, make_transcript, with_confidences
-from ds2.recognition.untranscribed_speech import OtherSpeech, find_other_speech
+from ds2.recognition.untranscribed_speech import OtherSpeech, find_other_speech, joined_speech
 from ds2.recognition.words import Word, word_spans
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
@@ -115,11 +115,11 @@ def align(
     transcript = with_confidences(transcript, _confidences(recognizer, log_probs, hypothesis, used))
     names = [recognizer.tokenizer.tokens[token] for token in used.tolist()]
     others = find_other_speech(log_probs, tokens, alignment, names, frame_seconds)
-    spoken = tokens != STAR
-    tokens, starts = tokens[spoken], alignment.starts[spoken]
+    spoken, starts = tokens[tokens != STAR], alignment.starts[tokens != STAR]
     transcript = with_characters(on_sound(transcript, level, others), hypothesis, recognizer.tokenizer, frame_seconds)
+    others = joined_speech(others, [word for word in transcript.words if not is_doubtful(word)])
     transcript = dataclasses.replace(as_written(transcript, lines), model=recognizer.name, untranscribed=gaps(others))
-    return AlignedRecording(Path(str(audio)), transcript, peaks, log_probs, names, tokens, starts, level, others)
+    return AlignedRecording(Path(str(audio)), transcript, peaks, log_probs, names, spoken, starts, level, others)
 
 
 def _used_log_probs(

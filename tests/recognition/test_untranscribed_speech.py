@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from ds2.ctc.alignment import STAR, ctc_align
-from ds2.recognition.untranscribed_speech import LACKING, MARKED, OtherSpeech, find_other_speech
+from ds2.recognition.untranscribed_speech import LACKING, MARKED, OtherSpeech, find_other_speech, joined_speech
+from ds2.recognition.words import Word
 
 NAMES = ["<blank>", "a", "b"]
 
@@ -40,3 +41,15 @@ def test_speech_begins_at_the_very_time_at_which_a_word_ends() -> None:
     """60 frames of 30 ms are 1.8 s, although 60 * 0.03 is less in floating point."""
     [speech] = found("." * 58 + "a." + "x." * 4 + "b", LACKING, [1, 2], 0.03)
     assert speech.start == 1.8
+
+
+def test_a_letter_that_went_astray_does_not_divide_speech() -> None:
+    first, second, star = OtherSpeech(1.0, 3.0, False), OtherSpeech(3.4, 5.0, False), OtherSpeech(5.2, 6.0, True)
+    assert joined_speech([first, second], []) == [OtherSpeech(1.0, 5.0, False)]
+    assert joined_speech([first, second], [Word("on", 3.0, 3.4, 1.0)]) == [first, second]
+    assert joined_speech([first, second], [Word("on", 0.5, 1.0, 1.0), Word("at", 5.0, 5.2, 1.0)]) == [
+        OtherSpeech(1.0, 5.0, False)
+    ]
+    assert joined_speech([second, star], []) == [second, star]
+    assert joined_speech([first, OtherSpeech(4.5, 5.0, False)], []) == [first, OtherSpeech(4.5, 5.0, False)]
+    assert joined_speech([], []) == []
