@@ -1,5 +1,8 @@
 """Phrases to prefer: each of their words gains nats as it is found, which are taken back where a phrase breaks off.
 
+A phrase to avoid pays for all of its words with the last one. If it paid before, every other word would give that back,
+and a search that looks ahead would hope for it everywhere.
+
 The state of a hypothesis is the longest beginning of a phrase that its last words are (Aho and Corasick, 1975):
 
     "deep speech=5"   () -- deep +5 --> (deep) -- speech +5 --> ()      found: the 10 nats stay
@@ -56,7 +59,7 @@ def phrase_tables(phrases: Mapping[str, float], numbers: Mapping[str, Sequence[i
     state = {words: number for number, words in enumerate(begun)}
     longer = [[phrase for phrase in nats if phrase[: len(words)] == words != phrase] for words in begun]
     held = np.array(
-        [len(words) * max(nats[phrase] for phrase in found) for words, found in zip(begun, longer, strict=True)]
+        [len(words) * max(0.0, *(nats[phrase] for phrase in found)) for words, found in zip(begun, longer, strict=True)]
     )
     after, kept = np.zeros((len(state), 1 + len(column)), np.int32), np.zeros((len(state), 1 + len(column)))
     for words_before, number in state.items():

@@ -31,8 +31,9 @@ class DecoderOptions:
         lm_weight: Weight of the language model's natural log-probability.
         word_bonus: Nats added for each word, or for each token if the language model is over tokens.
         beam: Width of the prefix beam search; 0 decodes greedily.
-        hot: Word or 'phrase of words' to prefer, by default by 5 nats, or WORD=NATS, from -100 to 15; repeatable. How a
-            word sounds that the model does not know is guessed from its letters. A word with capitals keeps them.
+        hot: Word or 'phrase of words' to prefer, by default by 5 nats, or WORD=NATS for each word, at most 15, and for
+            all words of a phrase together at least -100; repeatable. How a word sounds that the model does not know is
+            guessed from its letters. A word with capitals keeps them.
         rescore: Larger language model that rescores the n-best hypotheses; also in KenLM's binary form.
         punctuate: Write capitals and punctuation, if the bundle has them.
         figures: With punctuation, write numbers as figures: $20, May 25th, 1984.

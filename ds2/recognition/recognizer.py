@@ -103,7 +103,7 @@ class Recognizer:
 
     @classmethod
     def _loaded(cls, model: Engine, bundle: Record, name: str, options: DecoderOptions) -> "Recognizer":
-        if bundle.vocabulary:
+        if bundle.vocabulary and options.lm is None:
             logger.warning("%s knows %s", name, bundle.knows)
         tokenizer = Tokenizer(bundle.tokens)
         beam = make_beam(tokenizer, bundle, options)

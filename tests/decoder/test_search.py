@@ -22,8 +22,10 @@ from ds2.lm.ngram import NGram
 TOKEN_LM = NGram.from_orders(*estimate([list("xyx"), list("zyx"), list("xx")], EstimateConfig(3)))
 TOKEN_NUMBERS = [0, *(TOKEN_LM.index[word] for word in "xyz")]
 HOT = Lexicon(SPELLINGS.values(), SPACE).with_hot({"ab": 2.5, "ba": -1.0}, {"ab": [1], "ba": [2]})
-# Phrases that begin alike, lie in each other, repeat themselves and end in a hot word.
-PHRASES = HOT.with_hot({"a b": 1.5, "a b a": 0.7, "b a": 1.0, "a a b": 2.0}, {"a": [0], "b": [1]})
+# Phrases that begin alike, lie in each other, repeat themselves, are to be avoided, and end in a hot word.
+PHRASES = HOT.with_hot(
+    {"a b": 1.5, "a b a": 0.7, "b a": 1.0, "a a b": 2.0, "a a": -0.8, "b b": -1.5}, {"a": [0], "b": [1]}
+)
 PROBLEMS = {
     "letters": (),
     "lexicon": (LEXICON,),
@@ -162,3 +164,17 @@ def test_boosts_are_what_hot_words_and_phrases_add(name: str, seed: int, frames:
     both = [each for each in hot if each.tokens in gains and math.isfinite(each.score)]
     assert [each.gains - each.boosts for each in both] == pytest.approx([gains[each.tokens] for each in both])
     assert not any(each.boosts for each in plain)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), frames=st.integers(1, 20))
+def test_a_phrase_to_avoid_costs_no_text_without_it(seed: int, frames: int) -> None:
+    config, log_probs = BeamConfig(score_threshold=10.0, closed=True), random_log_probs(seed, frames, 4)
+    avoiding = LEXICON.with_hot({"a b": -30.0}, {"a": [0], "b": [1]})  # "b" is pronounced "ab"
+    [[found, *_]], [[plain, *_]] = (
+        BeamDecoder(config, lexicon)(log_probs, torch.tensor([frames])) for lexicon in (avoiding, LEXICON)
+    )
+    text, phrase = (SPACE, *plain.tokens, SPACE), (SPACE, *SPELLINGS["a"], SPACE, *SPELLINGS["ab"], SPACE)
+    holds = any(text[at : at + len(phrase)] == phrase for at in range(len(text)))
+    # What is pruned differs a little, as the last words differ in whether they may begin the phrase.
+    assert holds or found.score > plain.score - 0.1

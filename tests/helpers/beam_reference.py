@@ -218,12 +218,10 @@ class ReferenceSearch:
         return found + self._held(words)
 
     def _held(self, words: tuple[str, ...]) -> float:
-        """Nats of the longest beginning of a phrase at the end of some words."""
+        """Nats of the longest beginning of a phrase at the end of some words; one to avoid pays at its end."""
         last = self._begun(words)
-        return max(
-            (len(last) * nats for phrase, nats in self.phrases.items() if phrase[: len(last)] == last != phrase),
-            default=0.0,
-        )
+        begun = (nats for phrase, nats in self.phrases.items() if phrase[: len(last)] == last != phrase)
+        return len(last) * max([0.0, *begun])
 
     def _begun(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """The longest beginning of a phrase at the end of some words."""
