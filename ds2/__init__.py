@@ -55,8 +55,9 @@ def load(
         lm_weight: weight of the language model's natural log-probability.
         word_bonus: nats added for each word.
         beam: width of the prefix beam search; 0 decodes greedily.
-        hot: words and phrases to prefer, such as "word", "word=nats" or "two words=nats" for each word, at most
-            15, and for all words together at least -100; one of them, several in a list, or a dict of the nats of each: {"word": nats}.
+        hot: words and phrases to prefer, such as "word", "word=nats" or "two words=nats", at most 15 nats for each
+            word and at least -100 for all of a phrase; one of them, several in a list, or a dict of the nats of each:
+            {"word": nats}.
         rescore: larger language model that rescores the n-best hypotheses; also in KenLM's binary form.
 
     Raises:
