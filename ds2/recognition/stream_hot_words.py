@@ -31,7 +31,8 @@ def unknown_hot(
     """The words of hot words and phrases that `with_hot` leaves out, because the search does not know them."""
     words = words_of(boosts)
     if isinstance(beam, PronouncingDecoder):
-        return tuple(word for word in words if word not in beam.words)
+        known = set(words).intersection(beam.words)
+        return tuple(word for word in words if word not in known)
     lexicon, spelt = beam.space.lexicon, set(spellable(words, tokenizer))
     if lexicon is None:
         return tuple(word for word in words if beam.space.lm is not None or word not in spelt)
