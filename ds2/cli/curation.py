@@ -28,10 +28,10 @@ from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.extras import need
 from ds2.utils.model_names import DEFAULT_MODEL
 
-LEFT_OUT_SHOWN = 5  # lines of ds2 segment
-
 if TYPE_CHECKING:
     from ds2.curation.filter import FilterConfig
+
+LEFT_OUT_SHOWN = 5  # lines of ds2 segment
 
 
 def segment_command(

@@ -1,14 +1,13 @@
 """A corpus from one layout to another."""
 
-import hashlib
 import json
 import logging
-import os
 from dataclasses import replace
 from pathlib import Path
 
 from ds2.data.corpus_rows import measured
 from ds2.data.layouts import LAYOUTS, guess_layout
+from ds2.data.layouts.regular_files import name_by_path
 from ds2.data.manifest_lines import SURROGATE
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError, ParameterError
@@ -93,8 +92,7 @@ def _outside_archives(utterance: Utterance, folder: Path) -> Utterance:
     path = utterance.audio_path
     if (archive := archive_of(path)) is None:
         return utterance
-    digest = hashlib.sha256(os.fsencode(path)).hexdigest()  # of archives that hold equal names
-    file = folder / f"{digest[:12]}_{path.name}"
+    file = folder / name_by_path(path)
     with atomic_write(file) as partial:
         partial.write_bytes(read_member(path, archive))
     return replace(utterance, audio_path=file)

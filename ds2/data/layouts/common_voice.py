@@ -2,20 +2,18 @@
 
 import contextlib
 import csv
-import hashlib
 import io
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ds2.data.corpus_rows import Row
+from ds2.data.layouts.regular_files import name_by_path
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, make_folder, read_text
 
 KEPT = ("age", "gender", "accents", "up_votes", "down_votes")
 COLUMNS = ("client_id", "path", "sentence", *KEPT, "locale")
-MOST_BYTES = 242  # of a recording's name in that of its link: file systems allow 255, of which 13 are the sum's
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
@@ -60,9 +58,7 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
         for utterance in utterances:
             if utterance.offset is not None:
                 raise InputError(f"{utterance.place}: a span of a recording; Common Voice knows whole files only")
-            digest = hashlib.sha256(os.fsencode(utterance.audio_path)).hexdigest()
-            end = "_".join(utterance.audio_path.name.split()).encode()[-MOST_BYTES:].decode(errors="ignore")
-            name = f"{digest[:12]}_{end}"
+            name = name_by_path(utterance.audio_path)
             with contextlib.suppress(FileExistsError):
                 (clips / name).symlink_to(utterance.audio_path)
             values = {
