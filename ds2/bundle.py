@@ -16,7 +16,7 @@ from typing import Any, Literal
 from ds2.model_record import Record
 from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write, read_text
-from ds2.utils.mapped_tensors import map_tensors
+from ds2.utils.mapped_tensors import map_tensors, parsed
 from ds2.utils.model_names import locate
 
 FORMAT = 1  # raised when a reader of the old form could not read the new one
@@ -70,6 +70,7 @@ class Bundle(Record):
         path = locate(path)
         metadata = _read_metadata(path)
         tensors = _numpy_tensors(path) if arrays == "numpy" else _torch_tensors(path)
+        parsed.cache_clear()  # some megabytes
         arrays_of = {key: _taken(tensors, f"{key}/") for key in WITH_ARRAYS}
         bundle = cls.parse(metadata, path, weights=tensors)
         _check_sizes(bundle.config, tensors, path)
@@ -122,15 +123,15 @@ def _read_metadata(path: Path) -> Any:
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length)) if length <= HEADER_LIMIT else {}
-        metadata = json.loads(header["__metadata__"]["ds2"])
+            header = parsed(file.read(length)) if length <= HEADER_LIMIT else {}
+        metadata = parsed(header["__metadata__"]["ds2"])
     except OSError as error:
         raise InputError(f"{path}: cannot read the model bundle ({error.strerror})") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: not a ds2 model bundle, or cut off in its header") from error
-    if not isinstance(metadata, dict) or metadata.pop("format", None) != FORMAT:
+    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise InputError(f"{path}: written in a bundle format that this version does not read; update ds2")
-    return metadata
+    return {key: value for key, value in metadata.items() if key != "format"}
 
 
 def _numpy_tensors(path: Path) -> dict[str, Any]:

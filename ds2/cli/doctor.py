@@ -78,7 +78,11 @@ def _models() -> Iterator[Check]:
 def _kernels() -> Check:
     """The beam search stands for all kernels: it takes the longest to compile."""
     from ds2.decoder.search import search
-    from ds2.utils.jit import kept_in
+    from ds2.utils.kernel_library import library_place
+
+    if search.linked:
+        return Check("kernels", f"in a library, {library_place()}; numba is not needed for them")
+    from ds2.utils.kernel_cache import kept_in
 
     folder, compiled = kept_in(search)
     if folder is None:

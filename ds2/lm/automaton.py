@@ -14,11 +14,12 @@ Log-probabilities are natural logarithms; `packed.py` has the same automaton wit
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
 from ds2.lm import packed
 from ds2.lm.packed import ROOT, STEP, Packed
-from ds2.utils.jit import compiled, inlined, without_references
+from ds2.utils.jit import compiled, inlined, taught_by, without_references
+
+taught_by("ds2.lm.compiled_advance")
 
 
 class Automaton(NamedTuple):
@@ -69,7 +70,8 @@ def find_arc(labels, low, end, label):  # type: ignore[no-untyped-def]
 
 
 @without_references
-def _advance_flat(automaton, state, word):  # type: ignore[no-untyped-def]
+def advance_flat(automaton, state, word):  # type: ignore[no-untyped-def]
+    """`advance` in an Automaton."""
     # Each shorter context costs a back-off weight; the root ends the way, because it knows every word.
     weight = 0.0
     while state != ROOT:
@@ -83,15 +85,7 @@ def _advance_flat(automaton, state, word):  # type: ignore[no-untyped-def]
 
 def advance(automaton, state, word):  # type: ignore[no-untyped-def]
     """(log-probability, next state) of word number `word`; every word has an arc from the root, at its number."""
-    return (packed.advance_packed if isinstance(automaton, Packed) else _advance_flat)(automaton, state, word)
-
-
-@overload(advance, jit_options={"nogil": True, "_nrt": False})  # type: ignore[typeddict-unknown-key]
-def _advance_either(automaton, state, word):  # type: ignore[no-untyped-def]
-    """What kernels call for `advance`: they know the automaton's type when they are compiled."""
-    if automaton.instance_class is Packed:
-        return lambda automaton, state, word: packed.advance_packed(automaton, state, word)
-    return lambda automaton, state, word: _advance_flat(automaton, state, word)
+    return (packed.advance_packed if isinstance(automaton, Packed) else advance_flat)(automaton, state, word)
 
 
 def unpacked(lm: Automaton | Packed) -> Automaton:

@@ -18,8 +18,8 @@ from ds2.model.config import CLIP
 from ds2.model.gru_kernels import inlined, sigmoid, tanh
 from ds2.model.half_linear import half_linear
 from ds2.model.recurrent import Direction, RecurrentLayer, State
-from ds2.utils.int8_dot import has_matrix_unit
 from ds2.utils.int8_linear import Activations, Int8Weight, in_threads, kernel, most_levels, products, round_rows
+from ds2.utils.processor import has_matrix_unit
 
 MOST = np.float32(CLIP)
 ONE, ZERO = np.float32(1), np.float32(0)

@@ -29,7 +29,7 @@ from ds2.model.normalization import (
     Unnormalized,
     input_moments,
 )
-from ds2.utils.int8_dot import has_bfloat16
+from ds2.utils.processor import has_bfloat16
 
 State = tuple[Tensor, ...]  # of each stream, batch first: (B, H) of each part that CELLS names
 NOISE = 0.01  # deviation of the first state of a BN-LSTM in training

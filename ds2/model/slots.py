@@ -29,8 +29,8 @@ from ds2.model.int8_recurrent import Int8Direction, int8_states
 from ds2.model.recurrent import BNLSTMDirection, Direction, RecurrentLayer
 from ds2.model.slot_convolutions import SlotConvolution, fold_convolutions
 from ds2.model.steps import Steps
-from ds2.utils.int8_dot import has_matrix_unit
 from ds2.utils.int8_linear import Int8Weight, int8_linear
+from ds2.utils.processor import has_matrix_unit
 
 Weight = Tensor | Int8Weight
 AUTO: dict[str, Precision] = {"cuda": "float16", "cpu": "int8"}  # small layers stay in float32 there

@@ -12,7 +12,7 @@ from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.text import Tokenizer, normalize, split_words
 from ds2.utils.errors import InputError
-from ds2.utils.jit import compiling_seconds
+from ds2.utils.jit import compilations
 
 SHOWN = 10  # characters beyond the alphabet that are named
 
@@ -118,7 +118,7 @@ def evaluate(
     read, hypotheses, skipped, cut_off = [], [], [], []
     confidences: list[float] = []
     right: list[bool] = []
-    audio_seconds, began, compiled = 0.0, time.monotonic(), compiling_seconds()
+    audio_seconds, began, compiled = 0.0, time.monotonic(), compilations.seconds
     results = recognizer.transcribe_files(utterance.span for utterance in utterances)
     for utterance, (_, result) in zip(utterances, results, strict=True):
         on_done()
@@ -142,7 +142,7 @@ def evaluate(
         right=right,
         audio_seconds=audio_seconds,
         compute_seconds=time.monotonic() - began,
-        compiling_seconds=compiling_seconds() - compiled,
+        compiling_seconds=compilations.seconds - compiled,
         skipped=skipped,
         cut_off=cut_off,
     )

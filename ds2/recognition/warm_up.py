@@ -18,13 +18,30 @@ from ds2.utils.model_names import MODELS
 SAMPLES, FRAMES, OUTPUTS = 8000, 20, 5
 
 
-def warm_up() -> Iterator[str]:
+def warm_up(library: bool = False) -> Iterator[str]:
     """Runs every search of the bundled models once, on noise, and the estimation of language models; with PyTorch also
     int8, the alignment and the losses; yields what is ready.
 
     numba keeps the machine code; later processes of this user and version start with it.
+
+    `library`: links what works without PyTorch into a library (kernel_linker.py).
+
+    Raises:
+        InputError: there is no compiler of C.
     """
-    with_torch = find_spec("torch") is not None
+    if library:
+        from ds2.utils.kernel_linker import link, noting_calls
+
+        with noting_calls() as calls:
+            yield from _warm_up_inference()
+        yield str(link(calls))
+    else:
+        yield from _warm_up_inference()
+    if find_spec("torch") is not None:
+        yield from _warm_up_training()
+
+
+def _warm_up_inference() -> Iterator[str]:
     noise = np.random.default_rng(0).standard_normal(SAMPLES).astype(np.float32)
     for path in sorted(MODELS.glob("*.safetensors")):
         recognizer = Recognizer.load(path, "cpu")
@@ -34,21 +51,21 @@ def warm_up() -> Iterator[str]:
             stream.accept(noise, recognizer.sample_rate)
             stream.partial()
             stream.finish()
-        if with_torch:
-            Recognizer.load(path, "cpu", precision="int8").transcribe(noise, recognizer.sample_rate)
         yield path.stem
     compact(begin(0))  # only a long stream needs it
     guess_pronunciations("a", {"a": [(1,)]})  # only hot words that a model lacks need it
     words, orders = mix([estimate([["a", "b"], ["b"]], EstimateConfig(2))], [1.0])
     NGram.from_orders(words, prune(words, orders, 1e-9)).quantized()
     yield "language models"
-    if with_torch:
-        yield from _warm_up_training()
 
 
 def _warm_up_training() -> Iterator[str]:
     import torch
 
+    for path in sorted(MODELS.glob("*.safetensors")):
+        recognizer = Recognizer.load(path, "cpu", precision="int8")
+        recognizer.transcribe(np.zeros(SAMPLES, np.float32), recognizer.sample_rate)
+    yield "int8"
     from ds2.ctc.alignment import ctc_align
     from ds2.ctc.crf import ctc_crf_loss
     from ds2.ctc.trigram import Trigram

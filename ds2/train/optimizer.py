@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn, optim
 
 from ds2.train.config import OptimizerConfig
-from ds2.utils.int8_dot import has_bfloat16
+from ds2.utils.processor import has_bfloat16
 
 MOMENTUM = 0.95
 NEWTON_SCHULZ = 3.4445, -4.7750, 2.0315  # Jordan et al. 2024, "Muon": five steps bring singular values near 1

@@ -25,7 +25,7 @@ EXTRAS = {
     "uvicorn": "serve",
     "websockets": "serve",
 }
-REMOVABLE = ("torch", "torchaudio")  # which come with ds2; a slim image of onnxruntime does without them
+REMOVABLE = ("torch", "torchaudio", "numba")  # images do without PyTorch, and without numba beside a library of kernels
 
 
 def is_installed(module: str) -> bool:

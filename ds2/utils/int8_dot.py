@@ -7,7 +7,6 @@ Compilers find these instructions only in the simplest loops, so the loop is wri
 beyond int32: activations must be small enough (int8_linear.py).
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +14,10 @@ from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
 from numba import types
 from numba.core import cgutils, config
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
-BLOCK = 32  # rows of weights and activations have a multiple of so many columns, zeros at the end
+from ds2.utils.int8_linear import BLOCK, ROWS, dots_of_one_row, dots_of_rows
+
 INSTRUCTIONS = {  # of x86, the widest first: its int16s at once
     "avx512bw": (32, "llvm.x86.avx512.pmaddw.d.512"),
     "avx2": (16, "llvm.x86.avx2.pmadd.wd"),
@@ -90,12 +90,14 @@ def host_feature() -> str:
     return next((feature for feature in INSTRUCTIONS if features.get(feature)), "")
 
 
-def has_matrix_unit() -> bool:
-    """Whether this processor multiplies matrices of bfloat16 in a unit of its own (AMX)."""
-    return bool(get_host_cpu_features().get("amx-bf16"))
+one_row, four_rows = dots(1, host_feature()), dots(ROWS, host_feature())
 
 
-@functools.cache
-def has_bfloat16() -> bool:
-    """Whether this processor multiplies numbers of bfloat16 faster than those of float32; others only emulate it."""
-    return has_matrix_unit() or bool(get_host_cpu_features().get("avx512bf16"))
+@overload(dots_of_one_row, inline="always")
+def _one_row(weights, m, x, i):  # type: ignore[no-untyped-def]
+    return lambda weights, m, x, i: one_row(weights, m, x, i)
+
+
+@overload(dots_of_rows, inline="always")
+def _four_rows(weights, m, x, i):  # type: ignore[no-untyped-def]
+    return lambda weights, m, x, i: four_rows(weights, m, x, i)

@@ -15,16 +15,16 @@ import numpy as np
 
 from ds2.utils.devices import cpu_threads
 from ds2.utils.fast_exp import REORDER
-from ds2.utils.int8_dot import BLOCK, dots, host_feature
-from ds2.utils.jit import njit
+from ds2.utils.jit import njit, taught_by
 
 LARGEST = 127
 MOST_LEVELS = 2**15 - 1
 ROWS = 4  # of x that share one reading of a weight
+BLOCK = 32  # rows of weights and activations have a multiple of so many columns, zeros at the end
 LEAST_PRODUCTS = 1 << 23  # fewer are done before threads have begun
 
 kernel = njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
-one_row, four_rows = dots(1, host_feature()), dots(ROWS, host_feature())
+taught_by("ds2.utils.int8_dot")
 
 
 class Int8Weight(NamedTuple):
@@ -76,17 +76,29 @@ def round_rows(x, most, rounded):  # type: ignore[no-untyped-def]
             levels[k] = np.int16(row[k] * share + (np.float32(0.5) if row[k] >= 0 else np.float32(-0.5)))
 
 
+def dots_of_one_row(weights, m, x, i):  # type: ignore[no-untyped-def]
+    """(M, K) int8, m, (N, K) int16, i -> the dot product of weights[m] and x[i], of int32, in a tuple."""
+    return (x[i].astype(np.int32) @ weights[m].astype(np.int32),)
+
+
+def dots_of_rows(weights, m, x, i):  # type: ignore[no-untyped-def]
+    """The same with x[i:i + ROWS]."""
+    return tuple(x[i : i + ROWS].astype(np.int32) @ weights[m].astype(np.int32))
+
+
 @kernel
 def products(x, weight, bias, y, first, last):  # type: ignore[no-untyped-def]
     """y[:, first:last] of y (N, M) = x (N, K) Activations * an Int8Weight (M, K)^T + bias."""
     rows = len(y)
     for m in range(first, last):
         for i in range(0, rows - ROWS + 1, ROWS):
-            sums = four_rows(weight.levels, m, x.levels, i)
+            sums = dots_of_rows(weight.levels, m, x.levels, i)
             for n in range(ROWS):
                 y[i + n, m] = np.float32(sums[n]) * (weight.scale[m] * x.scale[i + n]) + bias[m]
         for i in range(rows // ROWS * ROWS, rows):
-            y[i, m] = np.float32(one_row(weight.levels, m, x.levels, i)[0]) * (weight.scale[m] * x.scale[i]) + bias[m]
+            y[i, m] = (
+                np.float32(dots_of_one_row(weight.levels, m, x.levels, i)[0]) * (weight.scale[m] * x.scale[i]) + bias[m]
+            )
 
 
 def in_threads(work: Callable[[int, int], object], count: int) -> None:

@@ -1,5 +1,6 @@
 """Safetensors files mapped into memory: processes that read the same file share its pages, and nothing is copied."""
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,25 @@ def map_tensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     """
     data = np.asarray(np.memmap(path, np.uint8, "c"))
     start = 8 + int.from_bytes(data[:8].tobytes(), "little")
-    header = json.loads(data[8:start].tobytes())
+    header = parsed(data[8:start].tobytes())
     if not isinstance(header, dict):
         raise ValueError("no header")
+    header = dict(header)
     metadata = header.pop(METADATA)
     ends = [entry["data_offsets"][1] for entry in header.values()]
     if start + max(ends, default=0) != len(data):
         raise ValueError("cut off, or longer than its arrays")
     return metadata, {name: _array(data[start:], entry) for name, entry in header.items()}
+
+
+@functools.lru_cache(maxsize=2)
+def parsed(text: str | bytes) -> Any:
+    """`json.loads`, once for a header that is read several times in a row; what it returns must not be changed.
+
+    Raises:
+        ValueError, RecursionError: as json.loads does.
+    """
+    return json.loads(text)
 
 
 def _array(data: np.ndarray, entry: dict[str, Any]) -> np.ndarray:

@@ -10,7 +10,6 @@ arithmetic between them is one kernel. Flat arrays: terms and gates (.., B, 4H) 
 
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
@@ -20,9 +19,10 @@ from ds2.model.gru_kernels import sigmoid, tanh
 from ds2.model.recurrent_autograd import Product, flat
 from ds2.utils.bfloat16 import real, store
 from ds2.utils.fast_exp import REORDER
+from ds2.utils.jit import njit
 
 # Without a cache, which would hold this file's name as a module: tests load it by another.
-kernel = numba.njit(nogil=True, error_model="numpy", fastmath=REORDER)
+kernel = njit(nogil=True, error_model="numpy", fastmath=REORDER, cache=False)
 
 
 @kernel

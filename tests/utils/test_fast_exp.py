@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from numba import njit
 
 from ds2.utils.fast_exp import exponential
+from ds2.utils.jit import njit
 
 
-@njit
+@njit()
 def exponentials(values: np.ndarray) -> np.ndarray:
     result = np.empty_like(values)
     for i in range(len(values)):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import ds2
-from ds2.utils.jit import _folders_called
+from ds2.utils.kernel_cache import folders_called
 
 COMPILE = "import numpy; from ds2.ctc.band import required; print(required(numpy.array([1, 1, 2])))"
 NESTED = "from ds2.model.native.few_rows import multiply_few_rows; one = numpy.ones((1, 1), numpy.float32); "
@@ -87,7 +87,11 @@ def test_a_folder_that_others_may_write_is_not_trusted(read_only: Path, tmp_path
 
 
 def test_without_any_folder_kernels_are_compiled_anew(read_only: Path, tmp_path: Path) -> None:
-    compile_there(read_only, tmp_path, f"import ds2.utils.jit; ds2.utils.jit._temporary_folders = list; {COMPILE}")
+    compile_there(
+        read_only,
+        tmp_path,
+        f"import ds2.utils.kernel_cache; ds2.utils.kernel_cache._temporary_folders = list; {COMPILE}",
+    )
     assert not kept(tmp_path)
 
 
@@ -112,8 +116,8 @@ def test_a_kernel_is_compiled_anew_when_what_it_calls_in_another_file_changes(tm
     def run(value: int) -> list[str]:
         source = "from ds2.utils.jit import njit\n\n@njit()\ndef inner():\n    return VALUE\n"
         (package / "inner.py").write_text(source.replace("VALUE", str(value)))
-        code = "import sys; from kernels.outer import outer; print(outer(), sum(outer.stats.cache_hits.values()),"
-        code += " 'numba.np.linalg' in sys.modules)"
+        code = "import sys; from kernels.outer import outer; hits = outer.dispatcher.stats.cache_hits; "
+        code += "print(outer(), sum(hits.values()), 'numba.np.linalg' in sys.modules)"
         path = os.pathsep.join([str(tmp_path), *sys.path])
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
@@ -137,6 +141,6 @@ def test_compiling_is_told_once_and_only_where_it_happens(tmp_path: Path) -> Non
 def test_a_change_in_a_room_that_kernels_call_makes_their_machine_code_old() -> None:
     """The search calls the automaton of the language model; the loss calls neither."""
     package = Path(ds2.__file__).parent
-    called = _folders_called(package / "decoder")
+    called = folders_called(package / "decoder")
     assert {package / "lm", package / "decoder", package / "utils"} <= called
-    assert package / "lm" not in _folders_called(package / "ctc")
+    assert package / "lm" not in folders_called(package / "ctc")
