@@ -1,6 +1,6 @@
 #!/bin/sh
 # The last step of building an image: takes away what only developers need (tests, headers, symbols for debuggers,
-# encoders), and compiles the kernels with what is left.
+# encoders), and runs the kernels with what is left, which compiles them unless a library holds them.
 set -e
 cd /opt/ds2/lib/python3*/site-packages
 find . -type d -name tests -prune -exec rm -r {} +
@@ -16,4 +16,5 @@ rm -rf onnx/backend/test onnxruntime/transformers onnxruntime/capi/libonnxruntim
 # rich colours source code by it, in all languages; Python is enough.
 find pygments/lexers -type f -not -name '__init__*' -not -name '_mapping*' -not -name 'python*' -delete
 python3 /usr/local/lib/without_encoders.py av.libs
+rm -rf ds2/*/__pycache__/*.nb[ic] ds2/*/*/__pycache__/*.nb[ic]
 /opt/ds2/bin/ds2 warmup
