@@ -24,14 +24,8 @@ class Classifier:
 
     @classmethod
     def fit(cls, examples: Tensor, bad: Tensor, ridge: float) -> "Classifier":
-        """(N, 6) features, (N,) booleans -> logistic regression by cross entropy.
-
-        Where all examples are good, or all bad, the CTC cost per character alone decides.
-        """
-        mean, deviation = examples.mean(0), examples.std(0).clamp(min=1e-6)
-        if bad.all() or not bad.any():
-            alone = tuple(float(name == ALONE) for name in FEATURES)
-            return cls(tuple(mean.tolist()), tuple(deviation.tolist()), alone, SURE if bad.any() else -SURE)
+        """(N, 6) features, (N,) booleans -> logistic regression by cross entropy; some are good and some bad."""
+        mean, deviation = _moments(examples)
         inputs, targets = (examples - mean) / deviation, bad.double()
         weights = torch.zeros(examples.shape[1] + 1, dtype=torch.float64, requires_grad=True)
         optimizer = torch.optim.LBFGS([weights], max_iter=500, tolerance_grad=1e-9, line_search_fn="strong_wolfe")
@@ -47,6 +41,13 @@ class Classifier:
         optimizer.step(closure)
         found = weights.detach().tolist()
         return cls(tuple(mean.tolist()), tuple(deviation.tolist()), tuple(found[:-1]), found[-1])
+
+    @classmethod
+    def by_cost(cls, examples: Tensor, bad: Tensor) -> "Classifier":
+        """(N, 6) features, (N,) booleans, nearly all of them equal -> the CTC cost per character alone decides."""
+        mean, deviation = _moments(examples)
+        alone = tuple(float(name == ALONE) for name in FEATURES)
+        return cls(tuple(mean.tolist()), tuple(deviation.tolist()), alone, SURE if bad.double().mean() > 0.5 else -SURE)
 
     @classmethod
     def of_outliers(cls, examples: Tensor) -> "Classifier":
@@ -65,3 +66,8 @@ class Classifier:
             torch.tensor(values, dtype=torch.float64) for values in (self.mean, self.deviation, self.weights)
         )
         return (examples - mean) / deviation @ weights + self.bias
+
+
+def _moments(examples: Tensor) -> tuple[Tensor, Tensor]:
+    """(N, 6) -> the mean and the deviation of each feature."""
+    return examples.mean(0), examples.std(0).clamp(min=1e-6)

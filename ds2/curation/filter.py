@@ -5,8 +5,9 @@ for that judges by the alignment alone: segments whose text costs far more than 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -24,6 +25,8 @@ OUTPUTS = ("kept.jsonl", "rejected.jsonl", "filter.json", "filter.png")  # of a 
 FEWEST_CHECKED = 20  # segments needed to learn from
 CHECKED, HYPOTHESES, ALIGNMENT = "checked segments", "the model's own transcripts", "the alignment"  # what judges
 WEAK = 0.1  # of the words of the median segment differ from the model's transcript: it is too weak to judge texts
+FEWEST_OF_A_KIND = 2  # bad ones, and good ones: with fewer nothing can be learnt that another fold confirms
+SURELY_BAD = 1 / 3  # of the words: such a segment is not good, however good all others are
 CURVE_POINTS = 200  # at most, of each curve in the report
 
 
@@ -113,7 +116,7 @@ def filter_segments(
         checked: the correct text of some, by their `id`; None: the model's hypotheses take its place.
 
     Raises:
-        InputError: too few segments to learn from.
+        InputError: too few segments to learn from, or none to keep.
     """
     truths = {each.extra["id"]: each.extra["hypothesis"] for each in scored} if checked is None else checked
     examples = _examples(scored, truths, "segments" if checked is None else "checked segments that are here")
@@ -126,12 +129,14 @@ def filter_segments(
         classifier = Classifier.of_outliers(_inputs(scored))
         odds = example_odds = classifier(_inputs(scored))
     else:
-        classifier = Classifier.fit(_inputs(examples), bad, config.ridge)
+        classifier = learner(bad, config)(_inputs(examples), bad)
         odds, example_odds = classifier(_inputs(scored)), cross_validated(_inputs(examples), bad, config)
     fractions, wers = kept_against_wer(example_odds, errors, lengths)
     threshold = _odds_threshold(odds, example_odds, None if checked is None else wers, config)
     judged = [_judge(each, value, value <= threshold) for each, value in zip(scored, odds.tolist(), strict=True)]
     kept = [utterance for utterance in judged if utterance.extra["kept"]]
+    if not kept:
+        raise InputError(f"no segment is good enough for wer = {config.wer}: raise it, or give keep, a share of them")
     points, area = roc(example_odds, bad) if checked is not None else ([], None)
     kept_examples = torch.tensor([each.extra["kept"] for each in judged if each.extra["id"] in truths])
     held_out = example_odds <= threshold
@@ -184,23 +189,35 @@ def _wer(errors: Tensor, lengths: Tensor) -> float:
 def bad_threshold(errors: Tensor, lengths: Tensor, good_wer: float) -> float:
     """(N,) word errors, (N,) words -> the largest rate up to which all segments together have a WER of `good_wer`.
 
-    The median error rate where even the best segments have more.
+    The median error rate where even the best segments have more. Otherwise at most SURELY_BAD, as a few segments that
+    are all wrong would pass among many faultless ones.
     """
     rates = errors / lengths.clamp(min=1)
     order = rates.argsort()
     fine = errors[order].cumsum(0) <= good_wer * lengths[order].cumsum(0)
     last_of_rate = torch.cat([rates[order].diff() > 0, torch.tensor([True])])
     usable = (fine & last_of_rate).nonzero().flatten()
-    return float(rates[order][usable[-1]] if len(usable) else rates.median())
+    if not len(usable):
+        return float(rates.median())
+    return min(float(rates[order][usable[-1]]), max(SURELY_BAD, good_wer))
+
+
+def learner(bad: Tensor, config: FilterConfig) -> Callable[[Tensor, Tensor], Classifier]:
+    """What makes a classifier of (N, 6) features and (N,) booleans: it learns, unless nearly all are of one kind."""
+    if min(int(bad.sum()), int((~bad).sum())) < FEWEST_OF_A_KIND:
+        return Classifier.by_cost
+    return partial(Classifier.fit, ridge=config.ridge)
 
 
 def cross_validated(inputs: Tensor, bad: Tensor, config: FilterConfig) -> Tensor:
-    """(N,) log odds of each example, by a classifier that learnt from the other folds."""
-    fold = torch.randperm(len(bad), generator=torch.Generator().manual_seed(config.seed)) % config.folds
-    odds = torch.zeros(len(bad), dtype=torch.float64)
-    for number in range(config.folds):
+    """(N,) log odds of each example, by a classifier that learnt from the other folds; bad ones are in all of them."""
+    order = torch.randperm(len(bad), generator=torch.Generator().manual_seed(config.seed))
+    fold = torch.empty(len(bad), dtype=torch.long)
+    fold[order[bad[order].argsort(stable=True)]] = torch.arange(len(bad)) % config.folds
+    learn, odds = learner(bad, config), torch.zeros(len(bad), dtype=torch.float64)
+    for number in fold.unique().tolist():
         mine = fold == number
-        odds[mine] = Classifier.fit(inputs[~mine], bad[~mine], config.ridge)(inputs[mine])
+        odds[mine] = learn(inputs[~mine], bad[~mine])(inputs[mine])
     return odds
 
 
