@@ -15,6 +15,12 @@ from ds2.utils.spoken_numbers import MONTHS
 
 LEAST = 10  # smaller numbers stay words, unless a unit or a month is beside them
 GROUPED = 10_000  # from here on commas divide thousands: years have none
+LAST_YEAR = 2100  # a number beyond it that is said by thousands is no year
+NUMBERED = frozenset(
+    "act apartment article channel chapter episode exercise figure flight floor gate grade highway lesson level line "
+    "number page part platform room route scene season section step table task track unit verse version volume".split()
+)
+TEMPORAL = frozenset("after before by during in since until".split())
 LONGEST_PAUSE = 0.3  # seconds within a number
 CENTURIES = range(13, 21)  # "nineteen eighty four"; below, two numbers are rather a time of day
 SCALES = ("hundred", "thousand", "million", "billion", "trillion")
@@ -50,10 +56,11 @@ class Number:
         """The number that is meant."""
         return float(self.text[:-2] if self.ordinal else self.text)
 
-    @property
-    def figures(self) -> str:
-        """The number in figures, its thousands separated."""
-        return f"{int(self.value):,}" if self.text.isdecimal() and self.value >= GROUPED else self.text
+    def figures(self, words: Sequence[Word]) -> str:
+        """The number in figures, its thousands separated unless it may be a year."""
+        by_thousands = any(word.text == "thousand" for word in words[self.first : self.past])
+        least = LAST_YEAR if by_thousands else GROUPED
+        return f"{int(self.value):,}" if self.text.isdecimal() and self.value >= least else self.text
 
 
 class _Spoken(Token):
@@ -76,16 +83,40 @@ class _Spoken(Token):
 
 def with_figures(words: Sequence[Word]) -> tuple[Word, ...]:
     """The words, the display form of the first word of a number in figures; that of its other words is empty."""
-    found = list(words)
-    for number in _written(words):
+    words = _without_false_stops(words)
+    found, numbers = list(words), list(_written(words))
+    beginnings = {number.first for number in numbers}
+    for number in numbers:
         last = words[number.past - 1]
         mark = last.shown[len(last.text) :]
+        if mark == "." and number.past in beginnings and _is_only_a_time(words, number):
+            mark = ","
         shown = number.text if mark == "." and number.text.endswith(".") else number.text + mark
         for place in range(number.first, number.past):
             found[place] = replace(words[place], display=shown if place == number.first else "")
         if number.ordinal and (month := _month(words, number)) is not None:
             found[month] = replace(words[month], display=words[month].shown.capitalize())
     return tuple(found)
+
+
+def _without_false_stops(words: Sequence[Word]) -> Sequence[Word]:
+    """The words, without the full stop that punctuation sometimes guesses in "chapter. Twelve" or "page. Four"."""
+    if not any(word.text in NUMBERED and word.shown.endswith(".") for word in words):
+        return words
+    found = list(words)
+    for number in find_numbers(_spoken(words), "en", threshold=0):
+        label, first = words[number.start - 1], words[number.start]
+        if number.start and label.text in NUMBERED and label.shown.endswith(".") and _at_once(label, first):
+            found[number.start - 1] = replace(label, display=label.shown[:-1])
+            found[number.start] = replace(first, display=first.shown.lower())
+    return found
+
+
+def _is_only_a_time(words: Sequence[Word], number: Number) -> bool:
+    """Whether nothing but "in" or the like and the number stand in a sentence, as in "In 1945."."""
+    before = number.first - 1
+    begins = before == 0 or (before > 0 and words[before - 1].shown.endswith((".", "?")))
+    return begins and words[before].text in TEMPORAL
 
 
 def _written(words: Sequence[Word]) -> Iterator[Number]:
@@ -192,7 +223,7 @@ def _single(words: Sequence[Word], number: Number) -> Number | None:
         return Number(first, past + 1, f"{number.text}{DECADES[after]}s")
     # "quarter to twelve", "three and twenty"
     joined = (words[first - 2].text, before) if first > 1 else ("", "")
-    if joined == ("quarter", "to") or (joined[0] in DIGITS and before == "and"):
+    if joined == ("quarter", "to") or (before == "and" and _is_digit_before_tens(words, number)):
         return None
     # "a hundred", "half past ten", "ten o'clock"
     if words[first].text in SCALES or "past" in (before, after) or after == "o'clock":
@@ -203,8 +234,16 @@ def _single(words: Sequence[Word], number: Number) -> Number | None:
         return money  # with pence: without any, pounds may be a weight
     for unit, sign in UNITS.items():
         if _follows(words, past, unit):
-            return Number(first, past + len(unit), number.figures + sign)
-    return Number(first, past, number.figures) if number.value >= LEAST or "." in number.text else None
+            return Number(first, past + len(unit), number.figures(words) + sign)
+    return Number(first, past, number.figures(words)) if number.value >= LEAST or "." in number.text else None
+
+
+def _is_digit_before_tens(words: Sequence[Word], number: Number) -> bool:
+    """Whether the number is the twenty of "three and twenty", not of "fifty three and twenty"."""
+    if number.first < 2 or words[number.first].text not in ROUND or number.past > number.first + 1:
+        return False
+    tens = words[number.first - 3].text if number.first > 2 else ""
+    return words[number.first - 2].text in DIGITS and tens not in ROUND
 
 
 def _month(words: Sequence[Word], day: Number) -> int | None:

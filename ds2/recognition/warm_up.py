@@ -5,9 +5,11 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.compaction import compact
 from ds2.decoder.letter_to_sound import guess_pronunciations
 from ds2.decoder.prefixes import begin
+from ds2.lm.backoff import advance_all, with_backoffs
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.mixing import mix
 from ds2.lm.ngram import NGram
@@ -53,26 +55,52 @@ def _warm_up_inference() -> Iterator[str]:
             stream.finish()
         yield path.stem
     compact(begin(0))  # only a long stream needs it
+    BeamDecoder().stable(BeamDecoder().begin())  # only a server that says what will not change
     guess_pronunciations("a", {"a": [(1,)]})  # only hot words that a model lacks need it
-    words, orders = mix([estimate([["a", "b"], ["b"]], EstimateConfig(2))], [1.0])
-    NGram.from_orders(words, prune(words, orders, 1e-9)).quantized()
+    _warm_up_language_models()
     yield "language models"
+
+
+def _warm_up_language_models() -> None:
+    """Estimates, mixes, prunes, packs and scores one, in single and double precision."""
+    words, orders = mix([estimate([["a", "b"], ["b"]], EstimateConfig(2))], [1.0])
+    orders = prune(words, orders, 1e-9)
+    model = NGram.from_orders(words, orders)
+    for each in (model, NGram.from_orders(words, orders, np.float64), model.quantized()):
+        each.score(["a", "b"])
+        with_backoffs(words, each.orders())
+        for kind in (np.int32, np.int64):
+            advance_all(each, np.zeros(1, kind), np.zeros(1, np.int64))
 
 
 def _warm_up_training() -> Iterator[str]:
     import torch
 
-    for path in sorted(MODELS.glob("*.safetensors")):
-        recognizer = Recognizer.load(path, "cpu", precision="int8")
-        recognizer.transcribe(np.zeros(SAMPLES, np.float32), recognizer.sample_rate)
-    yield "int8"
+    from ds2.audio.tempo import change_tempo
+    from ds2.bundle import read_record
+    from ds2.ctc import ctc_loss
     from ds2.ctc.alignment import ctc_align
     from ds2.ctc.crf import ctc_crf_loss
     from ds2.ctc.trigram import Trigram
+    from ds2.model.acoustic import AcousticModel
+    from ds2.model.config import ModelConfig
 
-    targets = torch.tensor([1, 2])
+    samples, targets = torch.zeros(SAMPLES), torch.tensor([1, 2])
+    paths = sorted(MODELS.glob("*.safetensors"))
+    for path in paths:
+        recognizer = Recognizer.load(path, "cpu", precision="int8")
+        recognizer.transcribe(samples.numpy(), recognizer.sample_rate)
+    yield "int8"
     ctc_align(torch.zeros(FRAMES, OUTPUTS).log_softmax(1), targets)
     yield "alignment"
+    # A step of training for each architecture: forward, loss, backward.
+    change_tempo(samples, SAMPLES, 1.1)
+    for record in map(read_record, paths):
+        model = AcousticModel(ModelConfig.of(record), len(record.tokens))
+        output = model.network(*model.frontend(samples[None], torch.tensor([SAMPLES])))
+        losses = ctc_loss(output.logits, targets[None], output.lengths, torch.tensor([len(targets)]))
+        others = [scores.sum() for scores in (output.phone_logits, output.biphones) if scores is not None]
+        torch.stack([losses, *others]).sum().backward()
     logits = torch.zeros(1, FRAMES, OUTPUTS, requires_grad=True)
     lengths = torch.tensor([FRAMES]), torch.tensor([len(targets)])
     ctc_crf_loss(logits, targets[None], *lengths, Trigram.from_labels([[1, 2]], OUTPUTS)).sum().backward()

@@ -91,7 +91,7 @@ def _compile(forms: dict[tuple[Kernel, tuple[Any, ...]], str], folder: Path) -> 
             linker.compile()
         except Exception as error:  # setuptools has many, of its own modules
             raise InputError(
-                f"{error}: needs setuptools, a compiler of C and Python's headers (python3-dev)"
+                f"{error}: needs setuptools, compilers of C and C++, and Python's headers (g++, python3-dev)"
             ) from error
     return folder / f"{MODULE}.so"
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ds2.utils.int8_dot import has_bfloat16
+from ds2.utils.processor import has_bfloat16
 
 BLOCK = 512  # rows whose scores are held
 NO_PIECE = -1  # wanted of a row that does not count

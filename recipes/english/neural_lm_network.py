@@ -8,8 +8,8 @@ from neural_lm_loss import cross_entropy
 from neural_lm_lstm import ProjectedLSTM
 from torch import Tensor, nn
 
-from ds2.utils.int8_dot import has_bfloat16
 from ds2.utils.int8_linear import Int8Weight
+from ds2.utils.processor import has_bfloat16
 
 WIDTH, CELLS = 256, 1024
 SPREAD = WIDTH**0.5  # brings embeddings, which also score the pieces, to a variance of 1

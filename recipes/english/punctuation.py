@@ -33,7 +33,7 @@ from ds2.recognition.transcript import Transcript
 from ds2.text import normalize
 from ds2.train.optimizer import Muon
 from ds2.utils.files import atomic_write
-from ds2.utils.int8_dot import has_bfloat16
+from ds2.utils.processor import has_bfloat16
 
 WORDS = 16_000  # in the list: the most frequent
 CROP, BATCH = 128, 64  # words, crops of an update

@@ -78,7 +78,8 @@ def test_native_engine_needs_what_ds2_needs_but_torch() -> None:
 def test_warmup_compiles_what_a_first_run_needs(run: Callable[..., Outcome]) -> None:
     code, output, errors = run("warmup")
     assert (code, errors) == (0, "")
-    assert [line.split(":")[0] for line in output.splitlines()][-3:] == ["language models", "alignment", "training"]
+    names = [line.split(":")[0] for line in output.splitlines()]
+    assert names[-4:] == ["language models", "int8", "alignment", "training"]
     assert "compiled, in" in run("doctor")[1]
 
 

@@ -64,7 +64,7 @@ one million two hundred thousand. three hundred and four|1,200,304
 two thousand, and one, or perhaps nineteen. oh, five.|2001, or perhaps 1905.
 eleven point. three seconds|11.3 seconds
 twenty, point three seconds|20.3 seconds
-two thousand, three hundred men|2300 men
+two thousand, three hundred men|2,300 men
 one million two hundred and thirty, four thousand five hundred and sixty seven.|1,234,567.
 five million four hundred and twenty. one thousand|5,421,000
 two hundred, thirty men, twenty, one man|200, 30 men, 20, one man
@@ -90,6 +90,13 @@ twenty dollars fifty cents each|$20.50 each
 twenty dollars fifty times, twenty dollars, fifty|$20 50 times, $20, 50
 twenty dollars five|$20 five
 it cost seven pounds fifty.|it cost £7.50.
+chapter. twelve begins on page. one hundred and four.|chapter 12 begins on page 104.
+chapter. two begins on the page. a man|chapter two begins on the page. a man
+in nineteen forty five. thirty seven percent of the people left|in 1945, 37% of the people left
+he left in nineteen forty five. thirty seven percent stayed|he left in 1945. 37% stayed
+forty five, fifty six and seventy eight|45, 56 and 78
+six and seventy|six and seventy
+two thousand three hundred and fifty people in two thousand and five|2,350 people in 2005
 seven pounds and fifty pence, twelve pounds of rice|£7.50, 12 pounds of rice
 """.strip().split("\n")
 
