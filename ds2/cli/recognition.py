@@ -220,7 +220,7 @@ def _show_texts(results: "Results", formats: Sequence[str], several: bool, verbo
             print(f"ds2: {result}", file=sys.stderr)
             continue
         done += 1
-        if warning := result.warning if result.words else "no speech was found":
+        if warning := result.warning or ("" if result.words else "no speech was found"):
             logging.getLogger(__name__).warning("%s: %s", name, warning)
         for format in formats:
             text = FORMATS[format](result, str(recording))

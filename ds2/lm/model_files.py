@@ -20,6 +20,7 @@ from ds2.lm.texts import read_sentences, with_progress
 from ds2.utils.errors import InputError
 
 ARPA_NAMES = (".arpa", ".arpa.gz")
+WORDS_SHOWN = 20
 LEAST_WEIGHT = 1e-4  # weight of a model in a mixture; a model with less is left out
 
 
@@ -146,12 +147,14 @@ def perplexity(
 
 
 def describe_lm(model: NGram, path: Path) -> str:
-    """One line with the model's order, words, n-grams and size."""
+    """Lines with the model's order, words, n-grams and size, and its most frequent words."""
+    frequent = np.argsort(-model.single_log_probs, kind="stable")[:WORDS_SHOWN]
+    shown = " ".join(model.words[number] for number in frequent)
     return "\n".join(
         [
             f"{path}: {model.order}-gram model, {len(model.words):,} words, {model.ngrams:,} n-grams, "
             f"{path.stat().st_size / 1e6:.1f} MB",
             f"contexts: {model.states:,}",
-            f"words: {' '.join(model.words[:20])}{' ...' if len(model.words) > 20 else ''}",
+            f"words, by frequency: {shown}{' ...' if len(model.words) > WORDS_SHOWN else ''}",
         ]
     )

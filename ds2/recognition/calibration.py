@@ -94,7 +94,8 @@ def only_speech(transcript: Transcript, least: float) -> Transcript:
     if len(kept) == len(segments):
         return transcript
     words = tuple(word for segment in kept for word in segment.words)
-    return replace(transcript, text=join_words(segment.text for segment in kept), words=words)
+    dropped = transcript.dropped + len(transcript.words) - len(words)
+    return replace(transcript, text=join_words(segment.text for segment in kept), words=words, dropped=dropped)
 
 
 def _ends_segment(segment: TranscriptSegment, longer: TranscriptSegment) -> bool:

@@ -46,8 +46,8 @@ class Transcript:
     in which the text lacks speech.
 
     Where they were asked for, `alternatives` are the best texts of the whole, best first and this one among them;
-    `segment_alternatives` are those of the segments that were searched one by one. `path` is the file that was
-    transcribed, for the player in a notebook.
+    `segment_alternatives` are those of the segments that were searched one by one. So many words were `dropped`,
+    because they are hardly speech. `path` is the file that was transcribed, for the player in a notebook.
     """
 
     text: str
@@ -62,6 +62,7 @@ class Transcript:
     calibrated: bool = False
     punctuated: bool = False
     untranscribed: tuple[tuple[float, float], ...] = ()
+    dropped: int = dataclasses.field(default=0, compare=False)
     path: Path | None = dataclasses.field(default=None, compare=False)
 
     def __repr__(self) -> str:
@@ -96,7 +97,7 @@ class Transcript:
     @property
     def warning(self) -> str:
         """A line on a recording that does not sound like the model's language; empty for others, or if uncalibrated."""
-        return foreign_warning(self.words, self.model) if self.calibrated else ""
+        return foreign_warning(self.words, self.dropped, self.model) if self.calibrated else ""
 
     def to_txt(self) -> str:
         """The text as people read it, a line for each segment; or one for each alternative, after its probability."""

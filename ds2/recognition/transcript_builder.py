@@ -135,7 +135,8 @@ class TranscriptBuilder:
         between = " " if " " in self.tokenizer.index else ""
         text = between.join(segment.text for segment in segments if segment.text)
         words = tuple(word for segment in segments for word in segment.words)
-        transcript = Transcript(text, words, duration, self.model, calibrated=self.judge is not None)
+        dropped = sum(segment.dropped for segment in segments)
+        transcript = Transcript(text, words, duration, self.model, calibrated=self.judge is not None, dropped=dropped)
         return transcript if self.punctuator is None else _displayed(transcript, self.punctuator, self.figures)
 
     def examine(

@@ -1,5 +1,6 @@
 """The fingerprint of a run: what must not change between a checkpoint and its resumption."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from ds2.utils.errors import InputError
 
 FREE = ("parallel", "checkpoint_minutes", "accumulate", "profile", "observe")  # keys that may change
 GROWING = ("epochs", "patience")  # keys that may grow, to train on
+SHOWN, LONGEST = 4, 40  # values that differ and characters of each, in a message
 OF_DATA = ("utterances", "hours", "texts")  # of the data sets, beside the keys of the configuration
 
 
@@ -33,12 +35,27 @@ def check_fingerprint(path: Path, saved: dict[str, Any], now: dict[str, Any]) ->
         changed.remove("texts")
     of_data = [key for key in changed if key in OF_DATA]
     settings = [key for key in changed if key not in OF_DATA]
-    others = [f"settings of {', '.join(settings)}"] if settings else []
+    differing = [line for key in settings for line in _differences(key, then[key], now[key])]
+    more = f" and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
+    others = [f"settings: {', '.join(differing[:SHOWN])}{more}"] if settings else []
     if of_data and "data" not in settings:  # other manifests have other utterances
         others.append(f"data: data.train or data.dev has changed ({', '.join(of_data)})")
     if others:
         reason = f"the checkpoint was made with {' and '.join(f'other {other}' for other in others)}"
         raise InputError(f"{path}: {reason}; resume with the same, or choose another output folder")
+
+
+def _differences(key: str, then: Any, now: Any) -> list[str]:
+    """The values below a key that differ: `epochs = 8, not 6`."""
+    if isinstance(then, dict) and isinstance(now, dict):
+        inner = sorted(then.keys() | now.keys())
+        return [line for name in inner for line in _differences(f"{key}.{name}", then.get(name), now.get(name))]
+    return [] if then == now else [f"{key} = {_shown(then)}, not {_shown(now)}"]
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def saved_config(path: Path, saved: dict[str, Any]) -> TrainConfig:

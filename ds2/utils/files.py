@@ -181,6 +181,8 @@ def make_folder(path: str | Path) -> None:
     """
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise InputError(f"{path}: is no folder") from error
     except OSError as error:
         raise InputError(f"{path}: cannot make the folder ({error.strerror})") from error
     if not os.access(path, os.W_OK):

@@ -11,12 +11,18 @@ def words(count: int, confidence: float) -> tuple[Word, ...]:
 
 
 def test_few_words_must_be_less_likely_than_many() -> None:
-    warned = [foreign_warning(words(count, 0.3), "own.safetensors") for count in (0, 4, 5, 6, 100)]
+    warned = [foreign_warning(words(count, 0.3), 0, "own.safetensors") for count in (0, 4, 5, 6, 100)]
     expected = "does not sound like the speech that the model has learnt: 30% of the words are likely to be right"
     assert warned == ["", "", "", expected, expected]
-    assert foreign_warning(words(10_000, 0.65), "own.safetensors") == ""
-    assert foreign_warning(words(20, 0.3), "english").startswith("does not sound like English: ")
-    assert foreign_warning(words(20, 0.3), "mandarin").startswith("does not sound like Mandarin: ")
+    assert foreign_warning(words(10_000, 0.65), 0, "own.safetensors") == ""
+    assert foreign_warning(words(20, 0.3), 0, "english").startswith("does not sound like English: ")
+    assert foreign_warning(words(20, 0.3), 0, "mandarin").startswith("does not sound like Mandarin: ")
+
+
+def test_speech_of_which_all_words_are_doubtful_is_no_silence() -> None:
+    expected = "nothing sounds like English: 12 doubtful words were left out"
+    assert Transcript("", (), 14.0, "english", calibrated=True, dropped=12).warning == expected
+    assert Transcript("", (), 14.0, "english", calibrated=True, dropped=2).warning == ""
 
 
 def test_only_calibrated_confidence_warns_in_json_and_of_channels() -> None:

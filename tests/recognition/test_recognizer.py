@@ -87,7 +87,7 @@ def test_a_transcript_names_its_model(recognizer: Recognizer, tiny_bundle: Path)
 
 @pytest.mark.parametrize("samples", [torch.zeros(0), torch.tensor([0.0, float("nan")])])
 def test_impossible_samples_are_refused(recognizer: Recognizer, samples: Tensor) -> None:
-    with pytest.raises(InputError, match="finite samples"):
+    with pytest.raises(InputError, match="samples"):
         recognizer.transcribe(samples, 8000)
 
 

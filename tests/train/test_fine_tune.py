@@ -226,7 +226,7 @@ def test_a_begun_run_keeps_its_files(
     other = [
         ([*start, str(fewer)], "began with other recordings or texts; choose another output folder"),
         ([*start, str(corrected)], "began with other recordings or texts; choose another output folder"),
-        (["train", "--fine-tune", "digits", str(manifest)], "with other settings of"),
+        (["train", "--fine-tune", "digits", str(manifest)], "with other settings: "),
     ]
     for command, why in other:
         capsys.readouterr()

@@ -45,7 +45,7 @@ class Layout:
 
 
 LAYOUTS = {
-    "nemo": Layout(nemo.read, write_manifest),
+    "nemo": Layout(nemo.read, write_manifest, ends=(".jsonl", ".json")),
     "kaldi": Layout(kaldi.read, kaldi.write, kaldi.lost_in_kaldi, kaldi.unfit_for_kaldi),
     "librispeech": Layout(librispeech.read),
     "common_voice": Layout(common_voice.read, common_voice.write, common_voice.lost_in_common_voice, ends=(".tsv",)),
