@@ -84,7 +84,7 @@ def _kernels() -> Check:
         return Check("kernels", f"in a library, {library_place()}; numba is not needed for them")
     from ds2.utils.kernel_cache import kept_in
 
-    folder, compiled = kept_in(search)
+    folder, compiled = kept_in(search.dispatcher)
     if folder is None:
         return Check("kernels", "compiled anew in each process: no folder can be written", "set NUMBA_CACHE_DIR")
     if not compiled:

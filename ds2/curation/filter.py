@@ -134,9 +134,7 @@ def filter_segments(
     fractions, wers = kept_against_wer(example_odds, errors, lengths)
     threshold = _odds_threshold(odds, example_odds, None if checked is None else wers, config)
     judged = [_judge(each, value, value <= threshold) for each, value in zip(scored, odds.tolist(), strict=True)]
-    kept = [utterance for utterance in judged if utterance.extra["kept"]]
-    if not kept:
-        raise InputError(f"no segment is good enough for wer = {config.wer}: raise it, or give keep, a share of them")
+    kept = _kept(judged, config)
     points, area = roc(example_odds, bad) if checked is not None else ([], None)
     kept_examples = torch.tensor([each.extra["kept"] for each in judged if each.extra["id"] in truths])
     held_out = example_odds <= threshold
@@ -157,6 +155,18 @@ def filter_segments(
         roc=thinned(points),
         curve=thinned(list(zip(fractions.tolist(), wers.tolist(), strict=True))),
     )
+
+
+def _kept(judged: Sequence[Utterance], config: FilterConfig) -> list[Utterance]:
+    """The utterances that are kept.
+
+    Raises:
+        InputError: none.
+    """
+    kept = [utterance for utterance in judged if utterance.extra["kept"]]
+    if not kept:
+        raise InputError(f"no segment is good enough for wer = {config.wer}: raise it, or give keep, a share of them")
+    return kept
 
 
 def _examples(scored: Sequence[Utterance], truths: dict[str, str], what: str) -> list[Utterance]:

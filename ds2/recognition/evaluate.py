@@ -11,8 +11,8 @@ from ds2.metrics import ErrorCounts, align_texts, character_errors, error_listin
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.text import Tokenizer, normalize, split_words
+from ds2.utils.compilations import compilations
 from ds2.utils.errors import InputError
-from ds2.utils.jit import compilations
 
 SHOWN = 10  # characters beyond the alphabet that are named
 

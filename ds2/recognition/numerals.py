@@ -10,18 +10,14 @@ from dataclasses import dataclass, replace
 
 from text_to_num import Token, find_numbers
 
-from ds2.recognition.words import Word
+from ds2.recognition.false_stops import without_false_stops
+from ds2.recognition.words import Word, at_once
 from ds2.utils.spoken_numbers import MONTHS
 
 LEAST = 10  # smaller numbers stay words, unless a unit or a month is beside them
 GROUPED = 10_000  # from here on commas divide thousands: years have none
 LAST_YEAR = 2100  # a number beyond it that is said by thousands is no year
-NUMBERED = frozenset(
-    "act apartment article channel chapter episode exercise figure flight floor gate grade highway lesson level line "
-    "number page part platform room route scene season section step table task track unit verse version volume".split()
-)
 TEMPORAL = frozenset("after before by during in since until".split())
-LONGEST_PAUSE = 0.3  # seconds within a number
 CENTURIES = range(13, 21)  # "nineteen eighty four"; below, two numbers are rather a time of day
 SCALES = ("hundred", "thousand", "million", "billion", "trillion")
 VAGUE = {f"{scale}s" for scale in SCALES}  # "thousands of men"
@@ -83,7 +79,7 @@ class _Spoken(Token):
 
 def with_figures(words: Sequence[Word]) -> tuple[Word, ...]:
     """The words, the display form of the first word of a number in figures; that of its other words is empty."""
-    words = _without_false_stops(words)
+    words = without_false_stops(words)
     found, numbers = list(words), list(_written(words))
     beginnings = {number.first for number in numbers}
     for number in numbers:
@@ -97,19 +93,6 @@ def with_figures(words: Sequence[Word]) -> tuple[Word, ...]:
         if number.ordinal and (month := _month(words, number)) is not None:
             found[month] = replace(words[month], display=words[month].shown.capitalize())
     return tuple(found)
-
-
-def _without_false_stops(words: Sequence[Word]) -> Sequence[Word]:
-    """The words, without the full stop that punctuation sometimes guesses in "chapter. Twelve" or "page. Four"."""
-    if not any(word.text in NUMBERED and word.shown.endswith(".") for word in words):
-        return words
-    found = list(words)
-    for number in find_numbers(_spoken(words), "en", threshold=0):
-        label, first = words[number.start - 1], words[number.start]
-        if number.start and label.text in NUMBERED and label.shown.endswith(".") and _at_once(label, first):
-            found[number.start - 1] = replace(label, display=label.shown[:-1])
-            found[number.start] = replace(first, display=first.shown.lower())
-    return found
 
 
 def _is_only_a_time(words: Sequence[Word], number: Number) -> bool:
@@ -154,7 +137,7 @@ def _chains(words: Sequence[Word]) -> list[list[Number]]:
         number = Number(each.start, each.end, each.text)
         last = chains[-1][-1] if chains else number
         between = [word.text for word in words[last.past : number.first]]
-        follows = all(_at_once(*words[place : place + 2]) for place in range(last.past - 1, number.first))
+        follows = all(at_once(*words[place : place + 2]) for place in range(last.past - 1, number.first))
         if chains and not last.ordinal and between in ([], ["oh"]) and follows:
             chains[-1].append(number)
         else:
@@ -264,7 +247,7 @@ def _money(words: Sequence[Word], number: Number, sign: str) -> Number:
         end = start + cents.end
         is_named = _follows(words, end, (CENTS[sign],))
         is_last = end == len(words) or not _are_joined(words[end - 1], words[end])
-        follows = _whole(words, past - 1, start + 1) or (is_named and _at_once(*words[past - 1 : past + 1]))
+        follows = _whole(words, past - 1, start + 1) or (is_named and at_once(*words[past - 1 : past + 1]))
         if not (follows and cents.start == 0 and cents.text.isdecimal() and cents.value < 100):
             continue
         if is_named or (start == past and is_last and cents.value >= LEAST):
@@ -300,12 +283,8 @@ def _is_divided_by_mistake(word: Word, following: _Spoken) -> bool:
         goes_on |= text in DIGITS and second in SCALES[1:]
     if word.text == "hundred" and text in ROUND:
         goes_on |= second in SCALES[1:] or (second in DIGITS and third in SCALES[1:])
-    return goes_on and _at_once(word, following.word)
+    return goes_on and at_once(word, following.word)
 
 
 def _are_joined(word: Word, following: Word) -> bool:
-    return len(word.shown) == len(word.text) and _at_once(word, following)
-
-
-def _at_once(word: Word, following: Word) -> bool:
-    return following.start - word.end <= LONGEST_PAUSE
+    return len(word.shown) == len(word.text) and at_once(word, following)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ds2.text import is_ideograph
 
 SHOWN = 60  # characters of a text in a repr
+LONGEST_PAUSE = 0.3  # seconds, within a number for example
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,6 +35,11 @@ class Word:
     def shown(self) -> str:
         """The word as people read it."""
         return self.text if self.display is None else self.display
+
+
+def at_once(word: Word, following: Word) -> bool:
+    """Whether no pause is between two words."""
+    return following.start - word.end <= LONGEST_PAUSE
 
 
 def shorten(text: str) -> str:

@@ -50,10 +50,10 @@ def _differences(key: str, then: Any, now: Any) -> list[str]:
     if isinstance(then, dict) and isinstance(now, dict):
         inner = sorted(then.keys() | now.keys())
         return [line for name in inner for line in _differences(f"{key}.{name}", then.get(name), now.get(name))]
-    return [] if then == now else [f"{key} = {_shown(then)}, not {_shown(now)}"]
+    return [] if then == now else [f"{key} = {_short_json(then)}, not {_short_json(now)}"]
 
 
-def _shown(value: Any) -> str:
+def _short_json(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 

@@ -7,23 +7,12 @@ kernel(arguments) --> the library of kernels, where there is one      kernel_lib
 import functools
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ds2.utils.kernel_library import kinds, linked
 
 _teachers: list[str] = []
-
-
-@dataclass
-class Compilations:
-    """How long numba compiles."""
-
-    seconds: float = 0.0  # of this process, until now
-
-
-compilations = Compilations()
 
 
 class Kernel:
@@ -62,8 +51,9 @@ class Kernel:
     @functools.cached_property
     def dispatcher(self) -> Any:
         """numba's."""
-        from ds2.utils.kernel_cache import dispatcher_of
+        from ds2.utils.kernel_cache import dispatcher_of, let_kernels_call
 
+        let_kernels_call(Kernel)
         while _teachers:
             importlib.import_module(_teachers.pop())
         return dispatcher_of(self.function, self.options)

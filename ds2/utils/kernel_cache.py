@@ -21,7 +21,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile, UserProvidedCa
 from numba.core.runtime import rtsys
 from numba.core.typing.typeof import typeof_impl
 
-from ds2.utils.jit import Kernel, compilations
+from ds2.utils.compilations import compilations
 
 logger = logging.getLogger(__name__)
 
@@ -81,9 +81,9 @@ def _with_cache(function: Any, options: dict[str, Any]) -> Any:
     return dispatcher
 
 
-def kept_in(kernel: Kernel) -> tuple[Path | None, bool]:
+def kept_in(dispatcher: Any) -> tuple[Path | None, bool]:
     """The folder of a kernel's machine code, None if it is not kept; whether it holds that of this kernel."""
-    cache = kernel.dispatcher._cache
+    cache = dispatcher._cache
     file = getattr(cache, "_cache_file", None)
     if file is None:
         return None, False
@@ -121,10 +121,10 @@ class _Compilations(event.Listener):
 event.register("numba:compile", _Compilations())
 
 
-@typeof_impl.register(Kernel)
-def _type_of_kernel(kernel: Kernel, context: Any) -> Any:
-    """Kernels that call another one find its dispatcher."""
-    return typeof_impl(kernel.dispatcher, context)
+@functools.cache
+def let_kernels_call(kind: type) -> None:
+    """Tells numba that objects of this type stand for their `dispatcher` where a kernel calls one of them."""
+    typeof_impl.register(kind)(lambda kernel, context: typeof_impl(kernel.dispatcher, context))
 
 
 @functools.cache

@@ -54,26 +54,28 @@ def _kind(value: Any) -> str:
 
 def linked(kernel: str) -> dict[str, Callable[..., Any]]:
     """The forms of a kernel, such as "ds2.decoder.search.search", that the library holds, by `kinds` of arguments."""
-    module, table = _library()
+    module, table = _found_library()
     return {key: getattr(module, name) for key, name in table.get(kernel, {}).items()}
 
 
 def library_place() -> Path | None:
     """The file of the library that this process uses, None if it uses none."""
-    module = _library()[0]
+    module = _found_library()[0]
     return None if module is None else Path(module.__file__)
 
 
 @functools.cache
-def _library() -> tuple[Any, dict[str, dict[str, str]]]:
+def _found_library() -> tuple[Any, dict[str, dict[str, str]]]:
     """The library and its table of kernels; an empty one where none fits this Python, processor and these sources."""
-    for path in places():
+    for path in library_places():
         try:
             table = json.loads(path.with_suffix(".json").read_text())
-            if (needed := NEEDED.get(os.environ.get(NAME, ""), "")) not in _features():
+            if (needed := NEEDED.get(os.environ.get(NAME, ""), "")) not in _processor_line():
                 raise ImportError(f"this processor lacks {needed}")
-            if table["stamp"] == stamp(table["rooms"]) or table["digest"] == digest(table["rooms"]):
-                return _loaded(path), table["kernels"]
+            if table["stamp"] == stamp_of_sources(table["rooms"]) or table["digest"] == digest_of_sources(
+                table["rooms"]
+            ):
+                return _imported(path), table["kernels"]
         except FileNotFoundError:
             continue
         except (OSError, ImportError, ValueError, KeyError) as error:
@@ -81,7 +83,7 @@ def _library() -> tuple[Any, dict[str, dict[str, str]]]:
     return None, {}
 
 
-def _loaded(path: Path) -> Any:
+def _imported(path: Path) -> Any:
     spec = spec_from_file_location(MODULE, path, loader=ExtensionFileLoader(MODULE, str(path)))
     assert spec is not None and spec.loader is not None  # noqa: PT018  # both are given
     module = module_from_spec(spec)
@@ -89,7 +91,7 @@ def _loaded(path: Path) -> Any:
     return module
 
 
-def places() -> list[Path]:
+def library_places() -> list[Path]:
     """Where a library for this Python and processor may lie: in the package, and in the user's cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ds2" / "kernels"
     name = f"{MODULE}-{_processor()}{sysconfig.get_config_var('EXT_SUFFIX')}"
@@ -98,10 +100,10 @@ def places() -> list[Path]:
 
 def _processor() -> str:
     """The processor that numba compiles for: the one that NUMBA_CPU_NAME names, or a hash of what this one can do."""
-    return os.environ.get(NAME) or hashlib.sha256(_features().encode()).hexdigest()[:16]
+    return os.environ.get(NAME) or hashlib.sha256(_processor_line().encode()).hexdigest()[:16]
 
 
-def _features() -> str:
+def _processor_line() -> str:
     """Linux's line of what the processor can do; empty elsewhere."""
     try:
         with PROCESSOR.open() as lines:
@@ -110,20 +112,22 @@ def _features() -> str:
         return ""
 
 
-def stamp(rooms: list[str]) -> str:
+def stamp_of_sources(rooms: list[str]) -> str:
     """A hash of the sizes and times of the sources in folders of the package: quick to tell that nothing changed."""
-    found = [(path.name, status.st_size, status.st_mtime_ns) for path in sources(rooms) for status in [path.stat()]]
+    found = [
+        (path.name, status.st_size, status.st_mtime_ns) for path in kernel_sources(rooms) for status in [path.stat()]
+    ]
     return hashlib.sha256(repr(found).encode()).hexdigest()
 
 
-def digest(rooms: list[str]) -> str:
+def digest_of_sources(rooms: list[str]) -> str:
     """A hash of the sources themselves, in folders of the package."""
     hashed = hashlib.sha256()
-    for path in sources(rooms):
+    for path in kernel_sources(rooms):
         hashed.update(path.read_bytes())
     return hashed.hexdigest()
 
 
-def sources(rooms: list[str]) -> list[Path]:
+def kernel_sources(rooms: list[str]) -> list[Path]:
     """The files of Python in these folders of the package."""
     return [path for room in rooms for path in sorted((PACKAGE / room).glob("*.py"))]

@@ -18,7 +18,7 @@ from ds2.utils.errors import InputError
 from ds2.utils.files import atomic_write
 from ds2.utils.jit import Kernel
 from ds2.utils.kernel_cache import folders_called
-from ds2.utils.kernel_library import MODULE, PACKAGE, digest, kinds, places, stamp
+from ds2.utils.kernel_library import MODULE, PACKAGE, digest_of_sources, kinds, library_places, stamp_of_sources
 
 Calls = dict[Kernel, dict[str, tuple[Any, ...]]]  # the kinds of arguments of each kernel, and numba's types of them
 
@@ -50,7 +50,7 @@ def link(calls: Calls) -> Path:
         for kind, types in kinds_of_arguments.items():
             own[kind] = forms.setdefault((kernel, types), f"kernel_{len(forms)}")
     rooms = sorted({str(folder.relative_to(PACKAGE)) for kernel in calls for folder in folders_called(kernel.folder)})
-    table = {"kernels": names, "rooms": rooms, "stamp": stamp(rooms), "digest": digest(rooms)}
+    table = {"kernels": names, "rooms": rooms, "stamp": stamp_of_sources(rooms), "digest": digest_of_sources(rooms)}
     target = _writable_place()
     with tempfile.TemporaryDirectory() as folder:
         built = _compile(forms, Path(folder))
@@ -63,7 +63,7 @@ def link(calls: Calls) -> Path:
 
 
 def _writable_place() -> Path:
-    for path in places():
+    for path in library_places():
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=path.parent):

@@ -5,16 +5,16 @@ import functools
 
 def has_matrix_unit() -> bool:
     """Whether this processor multiplies matrices of bfloat16 in a unit of its own (AMX)."""
-    return "amx-bf16" in features()
+    return "amx-bf16" in processor_features()
 
 
 def has_bfloat16() -> bool:
     """Whether this processor multiplies numbers of bfloat16 faster than those of float32; others only emulate it."""
-    return has_matrix_unit() or "avx512bf16" in features()
+    return has_matrix_unit() or "avx512bf16" in processor_features()
 
 
 @functools.cache
-def features() -> frozenset[str]:
+def processor_features() -> frozenset[str]:
     """By LLVM's names."""
     from llvmlite.binding import get_host_cpu_features
 

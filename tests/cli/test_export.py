@@ -20,7 +20,7 @@ def test_export_prints_the_files_it_wrote(run: Callable[..., Outcome], tiny_bund
 def test_export_refuses_in_one_line(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnx", reason="onnx is not installed")
     (tmp_path / "file").write_text("")
-    assert_refused(run("export", tiny_bundle, "-o", tmp_path / "file"), "file: cannot make the folder")
+    assert_refused(run("export", tiny_bundle, "-o", tmp_path / "file"), "file: is no folder")
     assert_refused(run("export", tiny_bundle, "-o", tmp_path, "--format", "sherpa"), "export it as onnx")
     assert_refused(run("export", tiny_bundle, "-o", tmp_path, "--format", "tflite"), "--format")
     assert_refused(

@@ -36,7 +36,7 @@ def test_interrupted_system_calls_change_nothing(
     spoken_digits: Callable[[int], Path], tmp_path: Path, command: str
 ) -> None:
     text, manifest = tmp_path / "text.txt", spoken_digits(9)
-    text.write_text("".join(f"one two word{number} three\n" for number in range(3000)))
+    text.write_text("".join(f"one two word{number} three\n" for number in range(4000)))
     config = tmp_path / "train.toml"
     config.write_text(small_toml(manifest).replace("workers = 0", "workers = 2"))
     sound = next(manifest.parent.glob("*.wav"))
