@@ -3,9 +3,10 @@
     python benchmarks/startup.py [--rounds 7]
 
 Each command runs several times, in turn with the others, in a separate process; the script prints medians of the time
-on the wall and of the processor's time, which other work on the machine changes less. "first transcribe" has an empty
-cache of numba, as a fresh installation has. Python may keep its byte code, which pip makes when it installs. Goals: a
-first transcript of a fresh installation within 8 s, of a warm one within 0.7 s; help within 0.1 s.
+on the wall and of the processor's time, which other work on the machine changes less. "transcribe" has the library
+of kernels that `ds2 warmup --library` links; "by numba" does without it, and "first transcribe" also has an empty cache
+of numba, as a fresh installation has. Python may keep its byte code, which pip makes when it installs. Goals: a first
+transcript of a fresh installation within 8 s, of a warm one within 0.7 s; help within 0.1 s.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import numpy as np
 import soundfile
 
 RATE = 8000  # Hz: the rate of the bundled model and of the recording
+BY_NUMBA = {"DS2_KERNELS": "numba"}
 RECORDING = Path(__file__).parents[1] / "recipes" / "digits" / "audio" / "fsdd_theo_test.flac"
 
 
@@ -41,12 +43,17 @@ def main() -> None:
             "import torch": [sys.executable, "-c", "import torch"],
             "transcribe": [ds2, "transcribe", path],
         }
-        subprocess.run(commands["transcribe"], check=True, stdout=subprocess.DEVNULL)  # fills the cache
-        times: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+        # Fills the cache, and links the library.
+        for filling in ([*commands["transcribe"], "--quiet"], [ds2, "warmup", "--library"]):
+            subprocess.run(filling, check=True, stdout=subprocess.DEVNULL, env={**os.environ, **BY_NUMBA})
+        times: dict[str, list[tuple[float, float]]] = {name: [] for name in [*commands, "by numba"]}
         for _ in range(rounds):
             for name, command in commands.items():
                 times[name].append(seconds(command))
-        times["first transcribe"] = [seconds(commands["transcribe"], f"{folder}/cache")]
+            times["by numba"].append(seconds(commands["transcribe"], BY_NUMBA))
+        times["first transcribe"] = [
+            seconds(commands["transcribe"], {**BY_NUMBA, "NUMBA_CACHE_DIR": f"{folder}/cache"})
+        ]
     for name, values in times.items():
         wall, processor = map(statistics.median, zip(*values, strict=True))
         print(f"{name:16} {wall:6.2f} s, {processor:6.2f} s of the processor")
@@ -59,9 +66,9 @@ def five_seconds() -> np.ndarray:
     return np.random.default_rng(0).normal(0, 0.1, 5 * RATE)
 
 
-def seconds(command: list[str], cache: str | None = None) -> tuple[float, float]:
-    """Seconds on the wall and of the processor that a command takes; `cache`: numba's folder, else the usual one."""
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""} | ({} if cache is None else {"NUMBA_CACHE_DIR": cache})
+def seconds(command: list[str], variables: dict[str, str] | None = None) -> tuple[float, float]:
+    """Seconds on the wall and of the processor that a command takes, with these variables."""
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", **(variables or {})}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.references import shown_area
-from ds2.metrics import word_errors
 from ds2.utils.errors import printable
 
 if TYPE_CHECKING:
@@ -74,6 +73,7 @@ def _print_groups(by: str, result: "Evaluation") -> None:
 
 
 def _print_comparisons(result: "Evaluation", others: dict[str, list[str]]) -> None:
+    from ds2.metrics import word_errors
     from ds2.recognition.comparison import better_of, compare
 
     rows = {f"against {printable(name)}": texts for name, texts in others.items()}

@@ -10,9 +10,8 @@ import hashlib
 import json
 import logging
 import os
-import sysconfig
 from collections.abc import Callable, Iterable
-from importlib.machinery import ExtensionFileLoader
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -66,7 +65,12 @@ def library_place() -> Path | None:
 
 @functools.cache
 def _found_library() -> tuple[Any, dict[str, dict[str, str]]]:
-    """The library and its table of kernels; an empty one where none fits this Python, processor and these sources."""
+    """The library and its table of kernels; an empty one where none fits this Python, processor and these sources.
+
+    Nor if DS2_KERNELS is "numba": to measure what the library gives, or to debug a kernel.
+    """
+    if os.environ.get("DS2_KERNELS") == "numba":
+        return None, {}
     for path in library_places():
         try:
             table = json.loads(path.with_suffix(".json").read_text())
@@ -94,7 +98,7 @@ def _imported(path: Path) -> Any:
 def library_places() -> list[Path]:
     """Where a library for this Python and processor may lie: in the package, and in the user's cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ds2" / "kernels"
-    name = f"{MODULE}-{_processor()}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    name = f"{MODULE}-{_processor()}{EXTENSION_SUFFIXES[0]}"
     return [PACKAGE / "compiled" / name, cache / name]
 
 
