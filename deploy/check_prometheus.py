@@ -66,8 +66,8 @@ async def fill(port: int) -> None:
     await live(port=port)
     await asyncio.to_thread(upload, port)
     url = f"ws://127.0.0.1:{port}"
-    async with websockets.connect(url), websockets.connect(url):
-        with contextlib.suppress(websockets.InvalidStatus):
+    with contextlib.suppress(websockets.InvalidStatus):  # an earlier stream may still hold its place
+        async with websockets.connect(url), websockets.connect(url):
             await live(port=port)
 
 

@@ -117,11 +117,11 @@ def _microphone(device: str | None) -> "Chunks":
 
 def _played(recording: "InMemory | Path") -> "Chunks":
     """Chunks of a file, each at the time when its last sample would have been spoken."""
-    from ds2.audio.tensors import read_audio
+    from ds2.audio.files import read_audio_array
 
-    samples, rate = read_audio(recording)
+    samples, rate = read_audio_array(recording)
     began, size = time.monotonic(), round(CHUNK_SECONDS * rate)
     for start in range(0, len(samples), size):
-        chunk = samples[start : start + size].numpy()
+        chunk = samples[start : start + size]
         time.sleep(max(0.0, began + (start + len(chunk)) / rate - time.monotonic()))
         yield chunk, rate

@@ -118,11 +118,12 @@ def test_torch_is_not_needed(engine: EngineName) -> None:
     code = (
         f"{WITHOUT_TORCH}\nfrom ds2.cli.main import main; "
         f"main(['transcribe', {str(RECORDINGS[0])!r}, '--model', 'english', '--engine', {engine!r}]); "
+        f"main(['listen', '--model', 'digits-streaming', '--file', {str(RECORDINGS[1])!r}]); "
         f"from ds2.recognition.recognizer import Recognizer; stream = {live}; "
         "from ds2.audio.files import read_audio_array; "
         f"stream.accept(read_audio_array({str(RECORDINGS[1])!r})[0], 16000); "
         "print(stream.finish()[0].text); import ds2.serve.model_worker"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (result.returncode, len(result.stdout.splitlines())) == (0, 2), result.stderr
+    assert (result.returncode, len(result.stdout.splitlines())) == (0, 3), result.stderr
     assert "torch" not in result.stderr
