@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.utils.config import to_dict
 
+os.environ.setdefault("DS2_KERNELS", "numba")  # also where `ds2 warmup --library` has linked them
 DIGITS = Path(__file__).parents[1] / "recipes" / "digits" / "audio"
 TINY = ModelConfig(
     FrontendConfig(8000),
@@ -33,7 +35,7 @@ def _one_thread() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _silent_compiler() -> None:
     """What a test prints must not depend on whether it is the first that compiles a kernel."""
-    logging.getLogger("ds2.utils.jit").setLevel(logging.ERROR)
+    logging.getLogger("ds2.utils.kernel_cache").setLevel(logging.ERROR)
 
 
 @pytest.fixture

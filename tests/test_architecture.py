@@ -44,7 +44,7 @@ LARGE = {
     "mandarin",
     "start",
 }  # names of the bundles: nothing else grows the repository
-INTERFACES = {"main", "read", "write"}  # of the command, and of the corpus layouts
+INTERFACES = {"__getattr__", "main", "read", "write"}  # of the command, and of the corpus layouts
 USERS = ("tests", "recipes", "benchmarks", "examples")  # folders of the checkout whose scripts import ds2
 
 

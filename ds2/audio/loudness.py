@@ -1,7 +1,6 @@
 """How loud a recording is, every 10 ms, beside its noise."""
 
 import numpy as np
-from torch import Tensor
 
 from ds2.utils.mel import mel_edges
 
@@ -14,11 +13,11 @@ LEFT = 0.1  # of the noise that stays
 NOTHING = 1e-10  # mean square of digital silence
 
 
-def energies(samples: Tensor, sample_rate: int) -> np.ndarray:
+def energies(samples: np.ndarray, sample_rate: int) -> np.ndarray:
     """(N,) samples -> (T, B) sums of squares of every 10 ms, divided among bands by Parseval's theorem; a recording can
     come in several calls of whole 10 ms."""
     hop = round(HOP * sample_rate)
-    slices = np.pad(samples.numpy().astype(np.float64), (0, -len(samples) % hop)).reshape(-1, hop)
+    slices = np.pad(samples.astype(np.float64), (0, -len(samples) % hop)).reshape(-1, hop)
     power = np.square(np.abs(np.fft.rfft(slices, axis=1))) / hop
     power[:, 1 : (hop + 1) // 2] *= 2.0  # bins that stand for a negative frequency as well
     return np.add.reduceat(power, _band_starts(hop, sample_rate), axis=1)

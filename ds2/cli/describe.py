@@ -123,11 +123,11 @@ def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
 
 def describe_bundle(path: Path) -> str:
     """Returns the text of `ds2 info` on a bundle: size, layers, tokens, language model, training."""
-    bundle = Bundle.load(path)
+    bundle = Bundle.load(path, "numpy")
     parameters: dict[str, int] = {}
-    for name, tensor in bundle.weights.items():
+    for name, array in bundle.weights.items():
         layer = ".".join(part for part in name.split(".")[:2] if not part.endswith(("weight", "bias")))
-        parameters[layer] = parameters.get(layer, 0) + tensor.numel()
+        parameters[layer] = parameters.get(layer, 0) + array.size
     lines = [
         f"{path}: {sum(parameters.values()):,} values, {path.stat().st_size / 1e6:.1f} MB",
         *_describe_record(path, bundle),

@@ -1,17 +1,22 @@
 """Viterbi alignment: where in the recording each token of a known transcript is spoken."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ds2.ctc.array_alignment import (
+    STAR,
+    STAR_COST,
+    ArrayAlignment,
+    align_arrays,
+    along_path,
+    check_alignable,
+    numbered,
+)
 from ds2.text import BLANK
 from ds2.utils.errors import InputError
-
-STAR = -1  # a target that stands for speech of any content and length
-STAR_COST = 0.5  # nats per frame below the most probable output: high enough that the star does not take known words
 
 
 @dataclass(frozen=True)
@@ -45,57 +50,26 @@ def ctc_align(log_probs: Tensor, targets: Tensor, blank: int = BLANK) -> Alignme
             could be.
         ValueError: shapes or tokens do not fit, or there is a NaN.
     """
-    from ds2.ctc.band import required
-    from ds2.ctc.viterbi_cpu import best_path
+    scores, tokens = log_probs.detach().float().contiguous(), targets.detach().long().cpu().numpy()
+    found = _on_gpu(scores, tokens, blank) if scores.is_cuda else align_arrays(scores.cpu().numpy(), tokens, blank)
+    starts, ends, confidences = map(torch.from_numpy, found[:3])
+    return Alignment(starts, ends, confidences, found.log_prob)
+
+
+def _on_gpu(scores: Tensor, targets: np.ndarray, blank: int) -> ArrayAlignment:
+    """`align_arrays` of (T, V) float32 scores on a GPU."""
     from ds2.ctc.viterbi_cuda import best_path_on_cuda
 
-    scores, tokens = log_probs.detach().float().contiguous(), targets.detach().long().cpu()
-    _check_alignable(scores, tokens, blank)
+    check_alignable(scores.shape, targets, blank, bool(scores.isnan().any()))
     frames, outputs = scores.shape
-    # Untranscribed speech is one more output, a little less probable than the best one of each frame.
-    if (tokens == STAR).any():
+    if (targets == STAR).any():
         scores = torch.cat([scores, scores.max(dim=1, keepdim=True).values - STAR_COST], dim=1)
-        tokens = tokens.masked_fill(tokens == STAR, outputs)
-    labels = tokens.numpy().astype(np.uint64)
-    # Too many tokens are reported before the search, which would only find no path.
-    needed = required(labels)
-    if needed > frames:
-        raise InputError(f"{len(labels)} tokens need at least {needed} frames, the recording has {frames}")
-    if scores.is_cuda:
-        path, log_prob = best_path_on_cuda(scores, labels, blank)
-    else:
-        path, log_prob = best_path(scores.cpu().numpy(), labels, blank)
-    if log_prob == -math.inf:
-        raise InputError("the transcript has probability 0: some token is impossible in every frame that it could take")
-    starts, ends, confidences = _label_spans(path, scores, tokens)
-    confidences[tokens == outputs] = torch.nan
-    return Alignment(starts, ends, confidences, float(log_prob))
-
-
-def _label_spans(path: np.ndarray, scores: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """First frame, one past the last, and mean probability of each token, from the (T,) token index of each frame."""
-    spoken = torch.from_numpy(path >= 0)
-    indices = torch.from_numpy(path)[spoken]
-    frames = torch.arange(len(path))[spoken]
-    starts = torch.full((len(tokens),), len(path)).scatter_reduce(0, indices, frames, "amin")
-    ends = torch.zeros(len(tokens), dtype=torch.long).scatter_reduce(0, indices, frames + 1, "amax")
-    probabilities = scores[frames.to(scores.device), tokens[indices].to(scores.device)].exp().cpu()
-    sums = torch.zeros(len(tokens)).index_add(0, indices, probabilities)
-    return starts, ends, sums / (ends - starts)
-
-
-def _check_alignable(log_probs: Tensor, targets: Tensor, blank: int) -> None:
-    if log_probs.dim() != 2 or targets.dim() != 1:
-        raise ValueError(
-            f"log_probs must be (T, V) and targets (L,), got {tuple(log_probs.shape)} and {tuple(targets.shape)}"
-        )
-    outputs = log_probs.shape[1]
-    if not 0 <= blank < outputs:
-        raise ValueError(f"blank {blank} must be one of the {outputs} outputs")
-    if log_probs.isnan().any():
-        raise ValueError("log_probs contain NaN")
-    if targets.numel() and bool((targets >= outputs).any() | (targets < STAR).any() | (targets == blank).any()):
-        raise ValueError(f"targets must be 0..{outputs - 1} or STAR without the blank {blank}")
+    labels = numbered(targets, outputs, frames)
+    path, log_prob = best_path_on_cuda(scores, labels, blank)
+    (spoken,) = np.nonzero(path >= 0)
+    columns = labels[path[spoken]].astype(np.int64)
+    places = (torch.from_numpy(each).to(scores.device) for each in (spoken, columns))
+    return along_path(path, scores[tuple(places)].exp().cpu().numpy(), targets, log_prob)
 
 
 def frame_labels(logits: Tensor, lengths: Tensor, targets: Tensor, target_lengths: Tensor) -> Tensor:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from ds2.audio.loudness import energies, levels
 from ds2.data.utterance import Utterance
@@ -170,7 +169,7 @@ def _recognized(recognizer: Recognizer, audio: Path) -> tuple[Transcript, list[t
     for log_probs, samples in recognizer.iter_log_probs(audio):
         best.append(log_probs.argmax(1))
         scores += log_probs.max(1).tolist()
-        sounds.append(energies(torch.from_numpy(samples), recognizer.sample_rate))
+        sounds.append(energies(samples, recognizer.sample_rate))
         count += len(samples)
     frame_seconds, duration = recognizer.model.config.frame_seconds, count / recognizer.sample_rate
     tokens = np.concatenate(best)

@@ -5,8 +5,7 @@ from typing import Literal
 
 import soundfile
 
-from ds2.audio.files import InMemory, probe
-from ds2.audio.tensors import read_audio, resample
+from ds2.audio.files import InMemory, probe, read_audio_array, resample_array
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 from ds2.utils.object_storage import fetched
@@ -32,14 +31,14 @@ def encoded(utterance: Utterance, coding: Coding = "keep", sample_rate: int | No
             return _file(utterance), utterance.audio_path.suffix
         coding = "flac"
     path, offset, duration, channel = utterance.span
-    samples, rate = read_audio(path, sample_rate, offset, duration, channel)
+    samples, rate = read_audio_array(path, sample_rate, offset, duration, channel)
     if coding == "opus":
         known = next((known for known in OPUS_RATES if known >= rate), OPUS_RATES[-1])
-        samples, rate = resample(samples, rate, known), known
+        samples, rate = resample_array(samples, rate, known), known
     buffer = io.BytesIO()
     container, subtype = FORMATS[coding]
     try:
-        soundfile.write(buffer, samples.numpy(), rate, format=container, subtype=subtype)
+        soundfile.write(buffer, samples, rate, format=container, subtype=subtype)
     except soundfile.LibsndfileError as error:
         raise InputError(f"{utterance.audio_path}: {coding} cannot hold {rate} Hz; choose another rate") from error
     return buffer.getvalue(), f".{coding}"

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ds2.audio.files import InMemory, probe
 from ds2.audio.loudness import energies, levels
-from ds2.ctc.alignment import STAR, Alignment, ctc_align
+from ds2.ctc.array_alignment import STAR, ArrayAlignment, align_arrays
 from ds2.decoder import Hypothesis
 from ds2.recognition.alignment_text import TextLine, read_lines, to_tokens
 from ds2.recognition.boundaries import word_boundaries
@@ -52,10 +50,10 @@ class AlignedRecording:
     audio: Path
     transcript: Transcript
     peaks: list[tuple[float, float]]
-    log_probs: Tensor
+    log_probs: np.ndarray
     names: list[str]
-    tokens: Tensor
-    starts: Tensor
+    tokens: np.ndarray
+    starts: np.ndarray
     level: np.ndarray
     others: list[OtherSpeech]
 
@@ -99,12 +97,12 @@ def align(
         lines = read_lines(recognizer.tokenizer, text, language)
     except InputError as error:
         raise InputError(f"{audio}: {error}") from error
-    targets = torch.tensor([STAR, 0, *to_tokens(recognizer.tokenizer, lines, skip)])
-    used, columns = torch.unique(targets, return_inverse=True)
+    targets = np.array([STAR, 0, *to_tokens(recognizer.tokenizer, lines, skip)])
+    used, columns = np.unique(targets, return_inverse=True)
     used, tokens = used[1:], columns[2:] - 1  # a star stays -1, a token becomes the number of its column
     log_probs, level, duration = _used_log_probs(recognizer, audio, used, on_audio)
     try:
-        alignment = ctc_align(log_probs.to(str(recognizer.model.device)), tokens)
+        alignment = _aligned_on(str(recognizer.model.device), log_probs, tokens)
     except InputError as error:
         raise InputError(f"{audio}: the transcript does not fit: {error}") from error
     hypothesis = _hypothesis(recognizer, alignment, used, tokens)
@@ -122,30 +120,41 @@ def align(
     return AlignedRecording(Path(str(audio)), transcript, peaks, log_probs, names, spoken, starts, level, others)
 
 
+def _aligned_on(device: str, log_probs: np.ndarray, tokens: np.ndarray) -> ArrayAlignment:
+    """The alignment of (T, K) log-probabilities and (L,) columns, on a GPU if the model runs there."""
+    if device == "cpu":
+        return align_arrays(log_probs, tokens)
+    import torch
+
+    from ds2.ctc.alignment import ctc_align
+
+    found = ctc_align(torch.from_numpy(log_probs).to(device), torch.from_numpy(tokens))
+    return ArrayAlignment(found.starts.numpy(), found.ends.numpy(), found.confidences.numpy(), found.log_prob)
+
+
 def _used_log_probs(
-    recognizer: Recognizer, audio: str | Path | InMemory, used: Tensor, on_audio: Callable[[float], object]
-) -> tuple[Tensor, np.ndarray, float]:
+    recognizer: Recognizer, audio: str | Path | InMemory, used: np.ndarray, on_audio: Callable[[float], object]
+) -> tuple[np.ndarray, np.ndarray, float]:
     """(T, K) log-probabilities of the tokens `used` and of the best other token; level of every 10 ms; seconds."""
-    others = torch.ones(len(recognizer.tokenizer), dtype=torch.bool).index_fill(0, used, False)
+    others = np.setdiff1d(np.arange(len(recognizer.tokenizer)), used)
     parts, energy, count = [], [], 0
     for rows, samples in recognizer.iter_log_probs(audio):
-        log_probs = torch.from_numpy(rows)
-        rest = log_probs[:, others].amax(1, keepdim=True) if others.any() else log_probs[:, :0]
-        parts.append(torch.cat([log_probs[:, used], rest], dim=1))
-        energy.append(energies(torch.from_numpy(samples), recognizer.sample_rate))
+        rest = rows[:, others].max(1, keepdims=True) if len(others) else rows[:, :0]
+        parts.append(np.concatenate([rows[:, used], rest], 1))
+        energy.append(energies(samples, recognizer.sample_rate))
         count += len(samples)
         on_audio(len(samples) / recognizer.sample_rate)
-    level, joined = levels(np.concatenate(energy), recognizer.sample_rate), torch.cat(parts)
-    if joined.isnan().any():
+    level, joined = levels(np.concatenate(energy), recognizer.sample_rate), np.concatenate(parts)
+    if np.isnan(joined).any():
         raise InputError(f"{audio}: the model's log-probabilities hold NaN; check the model and its input")
     return joined, level, count / recognizer.sample_rate
 
 
-def _hypothesis(recognizer: Recognizer, alignment: Alignment, used: Tensor, columns: Tensor) -> Hypothesis:
+def _hypothesis(recognizer: Recognizer, alignment: ArrayAlignment, used: np.ndarray, columns: np.ndarray) -> Hypothesis:
     """The aligned tokens; a star separates words like a space."""
     space = recognizer.tokenizer.index.get(" ")
-    tokens = used[columns.clamp(min=0)].masked_fill(columns == STAR, space or 0)
-    kept = columns != STAR if space is None else torch.ones_like(columns, dtype=torch.bool)
+    tokens = np.where(columns == STAR, space or 0, used[np.maximum(columns, 0)])
+    kept = columns != STAR if space is None else np.ones(len(columns), bool)
     return Hypothesis(
         tuple(tokens[kept].tolist()),
         tuple(alignment.starts[kept].tolist()),
@@ -155,7 +164,7 @@ def _hypothesis(recognizer: Recognizer, alignment: Alignment, used: Tensor, colu
     )
 
 
-def _confidences(recognizer: Recognizer, log_probs: Tensor, hypothesis: Hypothesis, used: Tensor) -> np.ndarray:
+def _confidences(recognizer: Recognizer, log_probs: np.ndarray, hypothesis: Hypothesis, used: np.ndarray) -> np.ndarray:
     """(T, K) log-probabilities, of the tokens `used` and the best other one -> (W,) probabilities of the words."""
     column = {token: place for place, token in enumerate(used.tolist())}
     longest = round(DOUBTFUL_SECONDS / recognizer.model.config.frame_seconds)
@@ -164,7 +173,7 @@ def _confidences(recognizer: Recognizer, log_probs: Tensor, hypothesis: Hypothes
         start = hypothesis.starts[first]
         frames.append((start, min(hypothesis.ends[last - 1], start + longest)))
         spelt.append([column[token] for token in hypothesis.tokens[first:last]])
-    return said_probabilities(spelling_scores(log_probs.numpy(), frames, spelt), [len(tokens) for tokens in spelt])
+    return said_probabilities(spelling_scores(log_probs, frames, spelt), [len(tokens) for tokens in spelt])
 
 
 def _check_length(audio: str | Path | InMemory, text: str) -> None:
@@ -176,8 +185,8 @@ def _check_length(audio: str | Path | InMemory, text: str) -> None:
 
 def _check_fit(audio: str | Path | InMemory, transcript: Transcript) -> None:
     """Raises InputError where half of the words were hardly recognised."""
-    confidences = torch.tensor([word.confidence for word in transcript.words])
-    if not len(confidences) or float(confidences.median()) >= LEAST_PROBABILITY:
+    confidences = sorted(word.confidence for word in transcript.words)
+    if not confidences or confidences[(len(confidences) - 1) // 2] >= LEAST_PROBABILITY:
         return
     rate = len(transcript.text) / transcript.duration
     if rate > CHARACTERS_A_SECOND:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from ds2.ctc.alignment import STAR
+from ds2.ctc.array_alignment import STAR
 from ds2.text import IDEOGRAPH, Tokenizer, is_ideograph, normalize, split_words
 from ds2.utils.errors import InputError
 

@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from ds2.audio.tensors import read_audio
+from ds2.audio.files import read_audio_array
 from ds2.recognition.align import AlignedRecording
 from ds2.recognition.calibration import BINS, area_under_roc, calibration_error, reliability
 from ds2.recognition.confidence import is_doubtful
-from ds2.recognition.tune_decoder import Tuning
 from ds2.utils.plots import save_png, subplots
+
+if TYPE_CHECKING:
+    from ds2.recognition.tune_decoder import Tuning
 
 PAGE_SECONDS = 30.0  # of the recording on one picture
 MOST_PAGES = 5  # of a long recording: each takes half a second to draw
@@ -68,9 +70,9 @@ def _draw_page(path: Path, page: Page, aligned: AlignedRecording, sample_rate: i
     figure, (sound, trellis) = subplots(2, 1, size=(width, 7), sharex=True)
     figure.set_layout_engine(None)  # constrained layout would draw everything twice
     figure.subplots_adjust(left=LEFT / width, right=1 - 0.2 / width, bottom=0.07, top=0.95, hspace=0.05)
-    samples, _ = read_audio(aligned.audio, sample_rate, page.start, seconds)
+    samples, _ = read_audio_array(aligned.audio, sample_rate, page.start, seconds)
     extent = (page.start, page.end, 0.0, sample_rate / 2000)
-    sound.imshow(_spectrogram(samples).numpy(), origin="lower", aspect="auto", extent=extent, cmap="magma")
+    sound.imshow(_spectrogram(samples), origin="lower", aspect="auto", extent=extent, cmap="magma")
     sound.set(ylabel="kHz", title="words with their confidence")
     for word in aligned.transcript.words:
         if page.start <= word.start < page.end:
@@ -82,7 +84,7 @@ def _draw_page(path: Path, page: Page, aligned: AlignedRecording, sample_rate: i
     tokens, starts = aligned.tokens[shown], aligned.starts[shown] * frame_seconds
     if len(tokens):
         extent = (page.start, page.end, -0.5, len(tokens) - 0.5)
-        posteriors = aligned.log_probs[first:last, tokens].exp().T.numpy()
+        posteriors = np.exp(aligned.log_probs[first:last, tokens]).T
         trellis.imshow(posteriors, origin="lower", aspect="auto", cmap="Greys", vmin=0, vmax=1, extent=extent)
         trellis.step(starts.tolist(), range(len(starts)), where="post", color="C3", linewidth=1)
     if len(tokens) <= NAMED_TOKENS:
@@ -92,15 +94,15 @@ def _draw_page(path: Path, page: Page, aligned: AlignedRecording, sample_rate: i
     save_png(figure, path, DOTS_PER_INCH)
 
 
-def _spectrogram(samples: Tensor, size: int = 256) -> Tensor:
+def _spectrogram(samples: np.ndarray, size: int = 256) -> np.ndarray:
     """(N,) -> (F, T) in dB, the loudest cell 0."""
-    padded = torch.nn.functional.pad(samples, (0, max(0, size - len(samples))))
-    power = torch.stft(padded, size, size // 2, window=torch.hann_window(size), return_complex=True).abs().square()
-    level = 10 * (power + 1e-12).log10()
-    return (level - level.max()).clamp(min=-DECIBELS)
+    padded = np.pad(samples, (size // 2, size // 2 + max(0, size - len(samples))))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, size)[:: size // 2]
+    level = 10 * np.log10(np.square(np.abs(np.fft.rfft(windows * np.hanning(size)))) + 1e-12).T
+    return np.maximum(level - level.max(), -DECIBELS)
 
 
-def draw_tuning(tuning: Tuning, path: Path) -> None:
+def draw_tuning(tuning: "Tuning", path: Path) -> None:
     """The error rate over both weights, and over the width of the beam."""
     figure, (left, right) = subplots(1, 2, size=(10, 4))
     weights, bonuses = zip(*tuning.surface, strict=True)

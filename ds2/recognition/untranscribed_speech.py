@@ -9,10 +9,9 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from ds2.ctc.alignment import STAR, Alignment
+from ds2.ctc.array_alignment import STAR, ArrayAlignment
 from ds2.recognition.words import Word
 from ds2.text import BLANK
 
@@ -34,26 +33,26 @@ class OtherSpeech(NamedTuple):
 
 
 def find_other_speech(
-    log_probs: Tensor, tokens: Tensor, alignment: Alignment, names: Sequence[str], frame_seconds: float
+    log_probs: np.ndarray, tokens: np.ndarray, alignment: ArrayAlignment, names: Sequence[str], frame_seconds: float
 ) -> list[OtherSpeech]:
     """Speech between the letters of an aligned text, in order of time.
 
     Args:
         log_probs: (T, K), the blank first. tokens: (L,) columns, and `STAR`. names: tokens of the columns.
     """
-    heard = log_probs.amax(1) - log_probs[:, BLANK]
+    heard = log_probs.max(1) - log_probs[:, BLANK]
     is_star = tokens == STAR
-    is_letter = torch.tensor([token != STAR and names[token] != " " for token in tokens.tolist()])
+    letters = [place for place, token in enumerate(tokens.tolist()) if token != STAR and names[token] != " "]
     for start, end in zip(alignment.starts[~is_star].tolist(), alignment.ends[~is_star].tolist(), strict=True):
         heard[start:end] = 0.0
     # From the end of each letter to the start of the next one; before the first and after the last as well.
     starts, ends = [*alignment.starts.tolist(), len(heard)], [*alignment.ends.tolist(), 0]
     found = []
-    for before, after in itertools.pairwise([-1, *is_letter.nonzero().flatten().tolist(), len(tokens)]):
+    for before, after in itertools.pairwise([-1, *letters, len(tokens)]):
         is_marked = bool(is_star[before + 1 : after].any())
         first, past = ends[before], starts[after]
         if float(heard[first:past].sum()) > (MARKED if is_marked else LACKING):
-            frames = (first + heard[first:past].nonzero().flatten()).tolist()
+            frames = (first + np.flatnonzero(heard[first:past])).tolist()
             # Rounded as the times of words are: it may begin where a word ends.
             start, end = (round(frame * frame_seconds, 3) for frame in (frames[0], frames[-1] + 1))
             found.append(OtherSpeech(start, end, is_marked))

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from ds2.ctc.array_alignment import align_arrays
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.compaction import compact
 from ds2.decoder.letter_to_sound import guess_pronunciations
@@ -59,6 +60,8 @@ def _warm_up_inference() -> Iterator[str]:
     guess_pronunciations("a", {"a": [(1,)]})  # only hot words that a model lacks need it
     _warm_up_language_models()
     yield "language models"
+    align_arrays(np.zeros((FRAMES, OUTPUTS), np.float32), np.array([1, 2]))
+    yield "alignment"
 
 
 def _warm_up_language_models() -> None:
@@ -79,7 +82,6 @@ def _warm_up_training() -> Iterator[str]:
     from ds2.audio.tempo import change_tempo
     from ds2.bundle import read_record
     from ds2.ctc import ctc_loss
-    from ds2.ctc.alignment import ctc_align
     from ds2.ctc.crf import ctc_crf_loss
     from ds2.ctc.trigram import Trigram
     from ds2.model.acoustic import AcousticModel
@@ -91,8 +93,6 @@ def _warm_up_training() -> Iterator[str]:
         recognizer = Recognizer.load(path, "cpu", precision="int8")
         recognizer.transcribe(samples.numpy(), recognizer.sample_rate)
     yield "int8"
-    ctc_align(torch.zeros(FRAMES, OUTPUTS).log_softmax(1), targets)
-    yield "alignment"
     # A step of training for each architecture: forward, loss, backward.
     change_tempo(samples, SAMPLES, 1.1)
     for record in map(read_record, paths):

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ds2.ctc.alignment import STAR, ctc_align, frame_labels
+from ds2.ctc.alignment import ctc_align, frame_labels
+from ds2.ctc.array_alignment import STAR
 from ds2.utils.errors import InputError
 
 

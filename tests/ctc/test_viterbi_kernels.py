@@ -9,7 +9,8 @@ import torch
 from helpers.kernels import compiled_by_nvcc, emulate, needs_gpu, needs_nvcc
 from torch import Tensor
 
-from ds2.ctc.alignment import STAR, ctc_align
+from ds2.ctc.alignment import ctc_align
+from ds2.ctc.array_alignment import STAR
 from ds2.ctc.viterbi_cpu import best_path
 from ds2.ctc.viterbi_cuda import run_viterbi_kernels
 

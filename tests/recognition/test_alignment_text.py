@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds2.ctc.alignment import STAR
+from ds2.ctc.array_alignment import STAR
 from ds2.recognition.alignment_text import read_lines, to_tokens
 from ds2.text import Tokenizer, normalize, split_words
 from ds2.utils.errors import InputError

@@ -4,10 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from ds2.audio.loudness import HOP, energies, levels
 from ds2.recognition.boundaries import LATE, LEAST_PAUSE, word_boundaries
@@ -15,15 +13,15 @@ from ds2.recognition.boundaries import LATE, LEAST_PAUSE, word_boundaries
 RATE = 8000  # Hz
 
 
-def bursts(spans: list[tuple[float, float]], seconds: float, quiet: float = 1e-4) -> Tensor:
+def bursts(spans: list[tuple[float, float]], seconds: float, quiet: float = 1e-4) -> np.ndarray:
     """Noise that is loud within the spans."""
     samples = np.random.default_rng(0).normal(0, quiet, round(seconds * RATE))
     for start, end in spans:
         samples[round(start * RATE) : round(end * RATE)] *= 0.1 / quiet
-    return torch.from_numpy(samples.astype(np.float32))
+    return samples.astype(np.float32)
 
 
-def level(samples: Tensor) -> np.ndarray:
+def level(samples: np.ndarray) -> np.ndarray:
     return levels(energies(samples, RATE), RATE)
 
 
@@ -62,7 +60,7 @@ def test_a_word_that_fades_into_noise_ends_below_it() -> None:
     fading = 10 ** (-2 * np.clip((time - 0.5) / 0.15, 0, 1)) * (time >= 0.2) * (time < 0.65)
     vowel = 0.1 * fading * sum(np.sin(2 * np.pi * 150 * harmonic * time) for harmonic in range(1, 8))
     for noise in (1e-4, 0.02):
-        samples = torch.from_numpy(vowel + np.random.default_rng(0).normal(0, noise, len(time)))
+        samples = vowel + np.random.default_rng(0).normal(0, noise, len(time))
         [(start, end)] = word_boundaries(level(samples), [(0.3, 0.5)])
         assert start == pytest.approx(0.2, abs=0.021)
         assert end == pytest.approx(0.65, abs=0.041)
@@ -78,8 +76,8 @@ def test_words_without_a_pause_share_the_quietest_point() -> None:
 
 
 def test_silence_and_nothing() -> None:
-    assert word_boundaries(level(torch.zeros(RATE)), []) == []
-    [(start, end)] = word_boundaries(level(torch.zeros(RATE)), [(0.4, 0.5)])
+    assert word_boundaries(level(np.zeros(RATE)), []) == []
+    [(start, end)] = word_boundaries(level(np.zeros(RATE)), [(0.4, 0.5)])
     assert 0 <= start < end <= 1.0
 
 
@@ -87,10 +85,8 @@ def test_silence_and_nothing() -> None:
 def test_words_never_overlap_nor_leave_their_peaks(edges: list[int], seed: int) -> None:
     times = [edge * 0.03 for edge in edges[: len(edges) // 2 * 2]]
     peaks = list(zip(times[::2], times[1::2], strict=True))
-    generator = torch.Generator().manual_seed(seed)
-    samples = torch.randn(2 * RATE, generator=generator) * torch.rand(20, generator=generator).repeat_interleave(
-        RATE // 10
-    )
+    generator = np.random.default_rng(seed)
+    samples = generator.standard_normal(2 * RATE) * generator.random(20).repeat(RATE // 10)
     found = word_boundaries(level(samples), peaks)
     for (start, end), (peak_start, peak_end) in zip(found, peaks, strict=True):
         assert 0 <= start <= peak_end + HOP

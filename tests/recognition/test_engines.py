@@ -1,5 +1,6 @@
 """The engines without torch give what torch's gives: offline, live, and in the slots of a server."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -109,6 +110,28 @@ def test_torch_is_not_imported_where_it_is_installed() -> None:
     code = f"from ds2.cli.main import main; main({command!r}); import sys; print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.splitlines()[1:] == ["False"]
+
+
+def test_align_eval_and_the_tables_of_data_do_without_torch(tmp_path: Path) -> None:
+    """What stands in an image without it."""
+    spoken = RECORDINGS[0].with_name("so762_000260033.opus")
+    (tmp_path / "text.txt").write_text("three one seven nine\n")
+    manifest = tmp_path / "a.jsonl"
+    manifest.write_text(
+        json.dumps({"audio_filepath": str(spoken), "duration": 2.0, "text": "three one seven nine"}) + "\n"
+    )
+    for words in (
+        ["align", spoken, tmp_path / "text.txt", "--model", "digits", "-o", tmp_path],
+        ["eval", manifest, "--model", "digits"],
+        ["info", "digits"],
+        ["data", "convert", manifest, "-o", tmp_path / "b.jsonl"],
+        ["data", "validate", tmp_path / "b.jsonl"],
+    ):
+        code = f"{WITHOUT_TORCH}\nfrom ds2.cli.main import main; raise SystemExit(main({list(map(str, words))}))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.returncode in (0, 1), done.stderr  # 1: something doubtful
+        assert "torch" not in done.stderr
+        assert done.stdout
 
 
 @every_engine

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
-import torch
 
 from ds2.recognition.align import AlignedRecording
 from ds2.recognition.plots import MOST_PAGES, PAGE_SECONDS, Page, choose_pages, draw_alignment
@@ -24,10 +23,10 @@ def aligned(path: Path, seconds: float, doubtful: tuple[float, ...] = ()) -> Ali
         path,
         Transcript("a", words, seconds),
         peaks=[],
-        log_probs=torch.zeros(frames, 3),
+        log_probs=np.zeros((frames, 3), np.float32),
         names=["<blank>", "a"],
-        tokens=torch.ones(len(words), dtype=torch.long),
-        starts=torch.tensor([round(word.start / FRAME) for word in words]),
+        tokens=np.ones(len(words), np.int64),
+        starts=np.array([round(word.start / FRAME) for word in words]),
         level=np.zeros(1),
         others=[],
     )

@@ -1,26 +1,25 @@
 """Speech that an aligned text lacks, in log-probabilities that one can add up by hand."""
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from ds2.ctc.alignment import STAR, ctc_align
+from ds2.ctc.array_alignment import STAR, align_arrays
 from ds2.recognition.untranscribed_speech import LACKING, MARKED, OtherSpeech, find_other_speech, joined_speech
 from ds2.recognition.words import Word
 
 NAMES = ["<blank>", "a", "b"]
 
 
-def frames(text: str, nats: float) -> Tensor:
+def frames(text: str, nats: float) -> np.ndarray:
     """A column for the blank ".", "a" and "b", and one for any other token "x", so many nats above all others."""
-    log_probs = torch.full((len(text), 4), -nats)
-    log_probs[torch.arange(len(text)), torch.tensor([".abx".index(each) for each in text])] = 0.0
+    log_probs = np.full((len(text), 4), -nats, np.float32)
+    log_probs[np.arange(len(text)), [".abx".index(each) for each in text]] = 0.0
     return log_probs
 
 
 def found(text: str, nats: float, tokens: list[int], frame_seconds: float = 0.5) -> list[OtherSpeech]:
-    targets = torch.tensor(tokens)
+    targets = np.array(tokens)
     log_probs = frames(text, nats)
-    return find_other_speech(log_probs, targets, ctc_align(log_probs[:, :3], targets), NAMES, frame_seconds)
+    return find_other_speech(log_probs, targets, align_arrays(log_probs[:, :3], targets), NAMES, frame_seconds)
 
 
 def test_what_is_heard_between_the_letters_adds_up() -> None:

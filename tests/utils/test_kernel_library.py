@@ -84,7 +84,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
+    environment = {**os.environ, "DS2_KERNELS": "", "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=folder)
 
 
