@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs a wheel or an sdist into an empty environment, and transcribes with it from another folder; a wheel also into
-# one without torch, where NumPy and numba transcribe.
+# one without torch, where NumPy and numba transcribe; with compilers there also without numba, by a library of kernels.
 #     tests/package.sh dist/ds2_speech-0.2.0-py3-none-any.whl
 set -euo pipefail
 package=$(realpath "$1")
@@ -28,5 +28,18 @@ if [[ "$package" == *.whl ]]; then
     fi
     text=$(slim/bin/ds2 transcribe "$root/recipes/digits/audio/so762_000260033.opus" --model digits)
     [ "$text" = "three one seven nine" ] || { echo "unexpected transcript without torch: $text"; exit 1; }
+    if command -v c++ > /dev/null && [ -f "$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ]; then
+        slim/bin/pip install --quiet setuptools
+        slim/bin/ds2 warmup --library > warmup.txt
+        expected=$(slim/bin/ds2 transcribe "$root/recipes/digits/audio/so762_000260033.opus" --format json)
+        slim/bin/pip uninstall --quiet --yes numba llvmlite
+        text=$(slim/bin/ds2 transcribe "$root/recipes/digits/audio/so762_000260033.opus" --format json)
+        [ "$text" = "$expected" ] || { echo "unexpected transcript without numba: $text"; exit 1; }
+        slim/bin/ds2 warmup > warmup.txt
+        echo "$text" | slim/bin/python -c "import json, sys; print(json.load(sys.stdin)['text'])" > text.txt
+        slim/bin/ds2 align "$root/recipes/digits/audio/so762_000260033.opus" text.txt --format json > aligned.json
+    else
+        echo "skipped: a library of kernels needs a compiler of C++ and Python's headers"
+    fi
 fi
 echo "1 passed, 0 failed: $(basename "$package")"
