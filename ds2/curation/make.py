@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from ds2.curation.corrections import with_corrections
 from ds2.curation.curated_corpus import CuratedCorpus
 from ds2.curation.filter import FilterConfig, FilterReport, filter_segments, read_checked
 from ds2.curation.finished_recordings import RecordingResult, load_record, record_fingerprint, utterances_of
@@ -157,7 +158,7 @@ def _filtered(
 ) -> CuratedCorpus:
     """Filters the segments; if there is too little to learn from, keeps everything and says why in the corpus."""
     try:
-        judged, report = filter_segments(segments, checked, config)
+        judged, report = with_corrections(*filter_segments(segments, checked, config), checked)
     except InputError as error:
         if checked is not None:
             raise
@@ -197,7 +198,7 @@ def filter_manifest(
         for result in score(recognizer, utterances):
             progress.step()
             scored.append(result) if isinstance(result, Utterance) else failed.append(str(result))
-    judged, report = filter_segments(scored, truths, config)
+    judged, report = with_corrections(*filter_segments(scored, truths, config), truths)
     _write_judged(output, judged, report)
     return report, failed
 

@@ -109,7 +109,7 @@ class _Compilations(event.Listener):
             self.said = True
             logger.warning(
                 "compiling ds2's kernels that this needs for this processor, once: it may take 20 seconds; "
-                "ds2 warmup compiles all"
+                "ds2 warmup does it beforehand for all commands"
             )
 
     def on_end(self, event: event.Event) -> None:

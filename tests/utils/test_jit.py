@@ -133,7 +133,7 @@ def test_compiling_is_told_once_and_only_where_it_happens(tmp_path: Path) -> Non
     run = [subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True)
            for _ in range(2)]  # fmt: skip
     assert run[0].stderr.startswith("compiling ds2's kernels that this needs")  # other commands compile others
-    assert "ds2 warmup compiles all" in run[0].stderr
+    assert "ds2 warmup does it beforehand for all commands" in run[0].stderr
     assert run[0].stderr.count("\n") == 1
     assert run[1].stderr == ""
 
