@@ -25,7 +25,7 @@ def warmup_command(library: bool = False) -> int:
 
     Args:
         library: Also link those of transcription into one library. With it ds2 starts without numba, 0.15 s sooner.
-            Needs a compiler of C, Python's headers and setuptools.
+            Needs a compiler of C++, Python's headers and setuptools.
     """
     import logging
     import time

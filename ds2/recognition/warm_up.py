@@ -30,7 +30,7 @@ def warm_up(library: bool = False) -> Iterator[str]:
     `library`: links what works without PyTorch into a library (kernel_linker.py).
 
     Raises:
-        InputError: there is no compiler of C.
+        InputError: there is no compiler of C++.
     """
     if library:
         from ds2.utils.kernel_linker import link, noting_calls

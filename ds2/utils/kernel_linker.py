@@ -41,7 +41,7 @@ def link(calls: Calls) -> Path:
     """Compiles these forms of kernels into a library for this processor, or the one that NUMBA_CPU_NAME names.
 
     Raises:
-        InputError: there is no compiler of C, or no folder that can be written.
+        InputError: there is no compiler of C++, or no folder that can be written.
     """
     names: dict[str, dict[str, str]] = {}
     forms: dict[tuple[Kernel, tuple[Any, ...]], str] = {}

@@ -74,8 +74,8 @@ def test_kinds_differ_where_numbas_types_do(one: Any, other: Any) -> None:
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a copy of the package that has a library."""
-    if shutil.which("cc") is None or not (Path(sys.base_prefix) / "include").exists():
-        pytest.skip("linking needs a compiler of C and Python's headers")
+    if shutil.which("c++") is None or not (Path(sys.base_prefix) / "include").exists():
+        pytest.skip("linking needs a compiler of C++ and Python's headers")
     folder = tmp_path_factory.mktemp("library")
     shutil.copytree(Path(ds2.__file__).parent, folder / "ds2", ignore=shutil.ignore_patterns("models", "compiled"))
     made = run(folder, MAKE)
