@@ -34,10 +34,11 @@ def adapt_command(
         output: Folder for transcripts/, heard.jsonl, what is learnt from, and fine-tuned.safetensors, the model to use.
     """
     from ds2.data.manifest import write_manifest
-    from ds2.train.fine_tune import fine_tuning, save_fine_tuned
+    from ds2.train.fine_tune import check_settings, fine_tuning, save_fine_tuned
 
     if not files:
         raise InputError("adapt: name at least one audio file or a folder")
+    check_settings(set_)
     manifest = output / "heard.jsonl"
     write_manifest(manifest, _understood(files, model, output / "transcripts", device))
     return run_training(

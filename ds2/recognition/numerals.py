@@ -60,8 +60,8 @@ class Number:
 
 
 class _Spoken(Token):
-    def __init__(self, word: Word, later: Sequence[str]):
-        self.word, self.later = word, later
+    def __init__(self, word: Word, later: Sequence[str], in_decimals: bool):
+        self.word, self.later, self.in_decimals = word, later, in_decimals
 
     def text(self) -> str:
         return self.word.text
@@ -208,6 +208,9 @@ def _single(words: Sequence[Word], number: Number) -> Number | None:
     joined = (words[first - 2].text, before) if first > 1 else ("", "")
     if joined == ("quarter", "to") or (before == "and" and _is_digit_before_tens(words, number)):
         return None
+    # "two or three hundred", "five to twenty": both in words, as the first is small
+    if before in ("or", "to") and joined[0] in DIGITS and (first < 3 or words[first - 3].text not in ROUND):
+        return None
     # "a hundred", "half past ten", "ten o'clock"
     if words[first].text in SCALES or "past" in (before, after) or after == "o'clock":
         return None
@@ -267,16 +270,21 @@ def _whole(words: Sequence[Word], first: int, past: int) -> bool:
 
 
 def _spoken(words: Sequence[Word]) -> list[_Spoken]:
-    texts = [*(word.text for word in words), "", ""]
-    return [_Spoken(word, texts[place : place + 2]) for place, word in enumerate(words, start=1)]
+    texts, spoken, in_decimals = [*(word.text for word in words), "", ""], list[_Spoken](), False
+    for place, word in enumerate(words):
+        is_digit = word.text in DIGITS or word.text == "zero"
+        in_decimals = is_digit and (in_decimals or (place > 0 and texts[place - 1] == "point"))
+        spoken.append(_Spoken(word, texts[place + 1 : place + 3], in_decimals))
+    return spoken
 
 
 def _is_divided_by_mistake(word: Word, following: _Spoken) -> bool:
     """Whether a mark without a pause stands where a number goes on: "nineteen hundred. And one", "eleven point. Three",
-    "two thousand, three hundred", "two hundred thirty, four thousand"; not in "a hundred, two", which may be a list.
+    "three point one, four", "two thousand, three hundred", "two hundred thirty, four thousand"; not in "a hundred,
+    two", which may be a list.
     """
     text, (second, third) = following.word.text, following.later
-    goes_on = word.text == "point" or text == "point"
+    goes_on = word.text == "point" or text == "point" or (following.in_decimals and word.text != "point")
     if word.text in SCALES:
         goes_on |= text == "and" or second in SCALES[: SCALES.index(word.text)]
     if word.text in ROUND:

@@ -96,9 +96,9 @@ class Admission:
             reason = f"more than {limits.streams_per_minute} streams in a minute"
             raise Refused(429, "rate", reason, self.streams.retry_after)
         if self.inside >= limits.streams:
-            raise Refused(503, "streams", f"{self.inside} streams are open, as many as are allowed", 5)
+            raise Refused(503, "streams", f"streams open: {self.inside}, as many as are allowed", 5)
         if self.places[client] >= limits.streams_per_client:
-            raise Refused(429, "client", f"{self.places[client]} of your streams are open, as many as are allowed", 5)
+            raise Refused(429, "client", f"streams of yours open: {self.places[client]}, as many as are allowed", 5)
 
     def check_request(self, connection: HTTPConnection) -> None:
         """Checks what is the same for every route.

@@ -20,6 +20,7 @@ from ds2.text import join_words, normalize
 from ds2.utils.errors import ParameterError
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+NAMES = {"en": "english", "zh": "chinese"}  # as OpenAI answers
 LEAST = 1e-4  # confidence, for the logarithm
 MOST_PROMPT = 2000  # characters of a prompt that are read: a text of OpenAI's has half as many
 GRANULARITIES = {"word", "segment"}
@@ -107,7 +108,7 @@ def respond(asked: Asked, finals: list[Final], duration: float) -> Response:
 def _verbose(asked: Asked, finals: list[Final], whole: Transcript) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "task": "transcribe",
-        "language": asked.language,
+        "language": NAMES.get(asked.language[:2].lower(), asked.language),
         "duration": round(whole.duration, 3),
         "text": whole.display,
         "segments": [_openai_segment(number, final) for number, final in enumerate(finals)],

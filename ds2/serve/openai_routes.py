@@ -29,7 +29,6 @@ from ds2.utils.errors import InputError, ParameterError, TooLong
 from ds2.utils.model_names import check_language, packaged_language
 
 AHEAD_SECONDS = 10.0  # of sound that may wait for the model
-MIB = 1 << 20
 CHARSETS = ("utf-8", "utf8", "us-ascii", "iso-8859-1")
 OTHER_BYTES = 100_000  # that a request may have beside its file: other fields, multipart headers
 Result = TypeVar("Result")
@@ -169,7 +168,7 @@ class Transcriptions:
         return Request(request.scope, receive)
 
     def _too_large(self) -> Refused:
-        return Refused(413, "size", f"a file may have {self.limits.upload_bytes / MIB:.3g} MiB", field="file")
+        return Refused(413, "size", f"a file may have {self.limits.upload_bytes:,} bytes", field="file")
 
 
 def _not_stored(error: OSError) -> Refused:

@@ -56,7 +56,7 @@ class Pool:
             raise Busy("the model is not ready")
         process = min(ready, key=lambda process: (self._is_late(process), len(process.streams)))
         if len(process.streams) >= process.config.slots:
-            raise Busy(f"{self.streams} streams are open, as many as are allowed")
+            raise Busy(f"streams open: {self.streams}, as many as are allowed")
         if self._is_late(process):
             raise Busy(f"the model is {process.behind(self.max_queue):.1f} s behind")
         return process.open(config)

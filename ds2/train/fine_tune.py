@@ -91,6 +91,18 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
     return config
 
 
+def check_settings(settings: Sequence[str]) -> None:
+    """Checks what `fine_tuning` will be given, before long work.
+
+    Raises:
+        InputError: a key that is not there, or an impossible value.
+    """
+    values: dict[str, Any] = {"data": {"train": ["train.jsonl"], "dev": "dev.jsonl"}}
+    for setting in settings:
+        override(values, setting)
+    from_dict(TrainConfig, values, "fine-tuning")
+
+
 def _normalized(manifest: Path, spaced: bool) -> list[Utterance]:
     """The utterances of a manifest, with their texts in the normal form; `spaced`: with spaces between words."""
     texts = [(each, normalize(each.text, each.lang or "")) for each in read_manifest(manifest)]

@@ -95,6 +95,14 @@ chapter. two begins on the page. a man|chapter two begins on the page. a man
 in nineteen forty five. thirty seven percent of the people left|in 1945, 37% of the people left
 he left in nineteen forty five. thirty seven percent stayed|he left in 1945. 37% stayed
 forty five, fifty six and seventy eight|45, 56 and 78
+three point, one, four, one, five nine.|3.14159.
+it is three point one four one, five nine in this case|it is 3.14159 in this case
+three point one, four people|3.14 people
+two or three hundred men|two or three hundred men
+four or five thousand dollars|four or five thousand dollars
+twenty or thirty people|20 or 30 people
+fifty two or sixty people|52 or 60 people
+five to twenty percent|five to twenty percent
 six and seventy|six and seventy
 two thousand three hundred and fifty people in two thousand and five|2,350 people in 2005
 seven pounds and fifty pence, twelve pounds of rice|£7.50, 12 pounds of rice
