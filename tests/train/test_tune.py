@@ -191,7 +191,7 @@ def test_what_fails_beside_the_trainings_ends_the_search(spoken_digits: Callable
     """It fails in a thread, whose traceback alone would end no command."""
     tuner = Tuner(read_study(write_study(tmp_path, spoken_digits(2), SPACE)), tmp_path / "found")
     (tmp_path / "found" / "trial_000").write_text("in the way")
-    with pytest.raises(InputError, match="trial_000: cannot make the folder"):
+    with pytest.raises(InputError, match="trial_000: is no folder"):
         tuner.run()
 
 
