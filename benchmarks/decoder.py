@@ -26,9 +26,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ds2.decoder import greedy
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.config import BeamConfig
+from ds2.decoder.greedy import greedy
 from ds2.decoder.lexicon import Lexicon
 from ds2.lm.arpa import write_arpa
 from ds2.lm.estimate import EstimateConfig, estimate

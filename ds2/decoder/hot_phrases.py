@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-HOT_BOOST = 5.0  # nats that a hot word gains if it names no number
-
 
 class PhraseTables(NamedTuple):
     """What S states gain by the words of a lexicon. The words of the phrases have a column each, all others the first.

@@ -6,7 +6,8 @@ from itertools import groupby
 
 import numpy as np
 
-from ds2.decoder.hot_phrases import HOT_BOOST, words_of
+from ds2.decoder.config import HOT_BOOST
+from ds2.decoder.hot_phrases import words_of
 from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.lexicon import Lexicon
 from ds2.lm.ngram import NGram

@@ -11,7 +11,7 @@ import numpy as np
 from ds2.audio.files import InMemory, probe
 from ds2.audio.loudness import energies, levels
 from ds2.ctc.array_alignment import STAR, ArrayAlignment, align_arrays
-from ds2.decoder import Hypothesis
+from ds2.decoder.hypothesis import Hypothesis
 from ds2.recognition.alignment_text import TextLine, read_lines, to_tokens
 from ds2.recognition.boundaries import word_boundaries
 from ds2.recognition.confidence import DOUBTFUL_SECONDS, is_doubtful, said_probabilities

@@ -11,9 +11,9 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ds2.decoder import Hypothesis
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.greedy import collapse
+from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.model.config import ModelConfig
 from ds2.recognition.live_config import LiveConfig

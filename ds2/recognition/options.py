@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ds2.decoder.config import LARGEST_WEIGHT, MOST
-from ds2.decoder.hot_phrases import HOT_BOOST
+from ds2.decoder.config import HOT_BOOST, LARGEST_WEIGHT, MOST
 from ds2.text import normalize, split_words
 from ds2.utils.errors import ParameterError
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ds2.decoder import Hypothesis
 from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.recognition.transcript import Transcript
 from ds2.text import join_words

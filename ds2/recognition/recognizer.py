@@ -12,8 +12,9 @@ import numpy as np
 
 from ds2.audio.files import InMemory
 from ds2.bundle import Bundle
-from ds2.decoder import Hypothesis, greedy
 from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.greedy import greedy
+from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.model_record import Record
 from ds2.recognition import windows

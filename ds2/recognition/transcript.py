@@ -15,7 +15,7 @@ from ds2.recognition.words import Word, shorten, word_spans
 from ds2.text import Tokenizer, join_words
 
 if TYPE_CHECKING:  # only for annotations: the server reads transcripts without torch
-    from ds2.decoder import Hypothesis
+    from ds2.decoder.hypothesis import Hypothesis
 
 
 class Alternative(NamedTuple):

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ds2.decoder import Hypothesis
 from ds2.decoder.beam import BeamDecoder
+from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.decoder.rescore import Rescorer
 from ds2.model.config import ModelConfig

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from ds2.bundle import Bundle
 from ds2.data.utterance import Utterance
-from ds2.decoder import greedy
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.config import BeamConfig
+from ds2.decoder.greedy import greedy
 from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.ngram import NGram

@@ -9,7 +9,7 @@ import numpy as np
 
 from ds2.bundle import Bundle
 from ds2.data.utterance import Utterance
-from ds2.decoder import Hypothesis
+from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.rescore import Rescorer
 from ds2.metrics import ErrorCounts, character_errors, word_errors
 from ds2.recognition.decoding import is_over_tokens

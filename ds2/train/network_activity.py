@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ds2.ctc import ctc_loss
 from ds2.data.dataset import Batch
-from ds2.decoder import greedy
+from ds2.decoder.greedy import greedy
 from ds2.model.acoustic import AcousticModel
 from ds2.model.frontend import valid_mask
 from ds2.model.normalization import RunningStatistics

@@ -14,7 +14,7 @@ from ds2.bundle import Bundle
 from ds2.data.dataset import SpeechDataset, collate
 from ds2.data.manifest import read_manifest, summary
 from ds2.data.utterance import Utterance
-from ds2.decoder import greedy
+from ds2.decoder.greedy import greedy
 from ds2.metrics import align_texts, word_errors
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ModelConfig

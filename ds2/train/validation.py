@@ -10,7 +10,7 @@ from ds2.ctc import ctc_loss
 from ds2.data.cmudict import Pronunciation, phone_targets
 from ds2.data.dataset import Batch
 from ds2.data.phone_sets import phone_set
-from ds2.decoder import greedy
+from ds2.decoder.greedy import greedy
 from ds2.metrics import cer, wer
 from ds2.model.acoustic import AcousticModel
 from ds2.text import Tokenizer

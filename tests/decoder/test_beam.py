@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ds2.decoder import Hypothesis, greedy, search_space
+from ds2.decoder import search_space
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.config import BeamConfig
+from ds2.decoder.greedy import greedy
+from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.lexicon import Lexicon
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram

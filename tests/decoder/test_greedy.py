@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ds2.decoder import greedy
+from ds2.decoder.greedy import greedy
 
 
 def path(*tokens: int, outputs: int = 3, peak: float = 0.8) -> Tensor:

@@ -11,9 +11,10 @@ from helpers.beam_reference import Found, ReferenceSearch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds2.decoder import Hypothesis, search_space
+from ds2.decoder import search_space
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.config import BeamConfig
+from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.lattice import MOST_ARCS
 from ds2.decoder.lexicon import Lexicon
 from ds2.lm.estimate import EstimateConfig, estimate

@@ -15,7 +15,7 @@ from helpers.runtimes import log_probs
 
 from ds2.audio.tensors import read_audio
 from ds2.bundle import Bundle
-from ds2.decoder import greedy
+from ds2.decoder.greedy import greedy
 from ds2.export.options import Weights
 from ds2.export.package import export, token_table
 from ds2.recognition.options import DecoderOptions

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ds2.decoder import Hypothesis
+from ds2.decoder.hypothesis import Hypothesis
 from ds2.recognition.transcript import make_transcript
 from ds2.recognition.words import word_spans
 from ds2.text import BLANK_TOKEN, Tokenizer
