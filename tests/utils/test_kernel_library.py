@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import ds2
-from ds2.utils.kernel_library import kinds
+from ds2.utils.kernel_library import kinds, traits
 
 CALLS = """
 import numpy
@@ -69,6 +69,7 @@ VALUES = st.recursive(
 @given(VALUES, VALUES)
 def test_kinds_differ_where_numbas_types_do(one: Any, other: Any) -> None:
     assert (kinds([one]) == kinds([other])) == (numba.typeof(one) == numba.typeof(other))
+    assert traits([one], []) != traits([other], []) or kinds([one]) == kinds([other])
 
 
 @pytest.fixture(scope="module")
