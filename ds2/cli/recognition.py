@@ -153,6 +153,7 @@ def _safe_output(
     to_do = folder.missing(recordings) if skip_existing else recordings
     inputs = [*map(Path, files), *(recording.path for recording in recordings)]
     refuse_overwriting(inputs, [*folder.outputs(to_do), folder.failures])
+    folder.keeps_existing = skip_existing
     if not skip_existing:
         folder.check_texts(recordings)
     return folder

@@ -20,11 +20,13 @@ from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.utils.errors import InputError, ParameterError, printable
 from ds2.utils.files import REPORT, make_folder, read_text, write_lines, write_text
+from ds2.utils.own_files import is_own, mark_own
 
 STDIN = Path("-")
 UNREAD = (".wma", ".amr", ".avi")  # sound that ffmpeg converts
 NOT_WRITTEN = tuple(".pdf .doc .docx .odt .rtf .html .xml .md .csv .ass .sub .lrc .eaf .lab .png .jsonl".split())
 NAME_BYTES = 200  # of a path in an output's name; file systems allow 255, ending and temporary name included
+OWN = ("txt", "srt", "vtt")  # formats that people write themselves
 
 
 def find_audio(arguments: Sequence[str]) -> list[Path]:
@@ -140,6 +142,7 @@ class OutputFolder:
         self.folder, self.formats = folder, formats
         self.targets = _targets(recordings, folder)
         self.failures: Path | None = folder / REPORT  # the list of them
+        self.keeps_existing = False  # writes only files that are not there
 
     def make(self) -> None:
         """Makes the folder.
@@ -160,18 +163,22 @@ class OutputFolder:
         ]
 
     def check_texts(self, recordings: Sequence[RecordingSpan]) -> None:
-        """Refuses to write over a text that lies beside its recording: people keep their own transcripts there.
+        """Refuses to write over a text or subtitles that lie beside their recording: people keep their own there.
 
         Raises:
             InputError: naming the text.
         """
         for recording in recordings:
-            text = self.paths(recording).get("txt")
-            if text is not None and text.exists() and text.parent.resolve() == recording.path.parent.resolve():
-                raise InputError(
-                    f"{text}: lies beside its recording and may be your own text; move it away, or write into another "
-                    "folder"
-                )
+            for format, text in self.paths(recording).items():
+                if format in OWN and self.is_beside(text, recording.path) and text.exists() and not is_own(text):
+                    raise InputError(
+                        f"{text}: lies beside its recording and may be your own text; move it away, or write into "
+                        "another folder"
+                    )
+
+    def is_beside(self, text: Path, recording: Path) -> bool:
+        """Whether an output lies beside its recording."""
+        return text.parent.resolve() == recording.parent.resolve()
 
     def replaced(self, recordings: Sequence[RecordingSpan]) -> int:
         """How many of the recordings have outputs already, which will be replaced."""
@@ -180,7 +187,11 @@ class OutputFolder:
     def write(self, recording: RecordingSpan, transcript: Transcript) -> None:
         """Writes the transcript in every format, each file whole or not at all."""
         for name, path in self.paths(recording).items():
+            if self.keeps_existing and path.exists():
+                continue
             write_text(path, FORMATS[name](transcript, str(recording)))
+            if name in OWN:
+                mark_own(path)
 
     def report(self, failed: Sequence[str]) -> None:
         """Writes a line for each failure to failed.txt; those of other recordings in it stay, without any it goes.
@@ -213,8 +224,9 @@ class OutputFile(OutputFolder):
     def report(self, failed: Sequence[str]) -> None:
         """Writes no list of failures."""
 
-    def check_texts(self, recordings: Sequence[RecordingSpan]) -> None:
-        """Refuses nothing: the file is named."""
+    def is_beside(self, text: Path, recording: Path) -> bool:
+        """Whether it also has the name of the recording: any other file is named on purpose."""
+        return super().is_beside(text, recording) and text.stem in (recording.stem, recording.name)
 
     def paths(self, recording: RecordingSpan) -> dict[str, Path]:
         """The file by its format, whatever the recording."""

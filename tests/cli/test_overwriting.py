@@ -8,6 +8,7 @@ import pytest
 from helpers.commands import Outcome, assert_refused
 
 from ds2.utils.model_names import MODELS
+from ds2.utils.own_files import is_own
 
 RECORDING = Path(__file__).parents[2] / "recipes" / "english" / "audio" / "libri_00088.opus"
 REFUSED = "is an input and would be overwritten"
@@ -59,6 +60,37 @@ def test_the_text_beside_a_recording_is_kept(run: Callable[..., Outcome], tmp_pa
     assert_refused(beside, "talk.txt: lies beside its recording")
     assert text.read_text() == "my own text\n"
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["other.lab", "talk.opus", "talk.txt"]
+
+
+@pytest.mark.parametrize("suffix", ["txt", "srt", "vtt"])
+def test_texts_of_ones_own_beside_a_recording_are_kept(
+    run: Callable[..., Outcome], tmp_path: Path, suffix: str
+) -> None:
+    audio, text = tmp_path / "talk.opus", tmp_path / f"talk.{suffix}"
+    shutil.copy(RECORDING, audio)
+    text.write_text("my own text\n")
+    command = "transcribe", audio, "--model", "digits"
+    assert_refused(run(*command, "-o", tmp_path, "--format", suffix), f"talk.{suffix}: lies beside its recording")
+    assert_refused(run(*command, "-o", text), f"talk.{suffix}: lies beside its recording")
+    assert run(*command, "-o", tmp_path, "--format", f"{suffix},json", "--skip-existing")[0] == 0
+    assert text.read_text() == "my own text\n"
+    assert (tmp_path / "talk.json").exists()
+    assert run(*command, "-o", tmp_path / f"other.{suffix}")[0] == 0  # named on purpose
+    assert run(*command, "-o", tmp_path / f"other.{suffix}")[0] == 0
+
+
+def test_a_text_that_ds2_wrote_is_replaced_until_somebody_changes_it(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    audio, text = tmp_path / "talk.opus", tmp_path / "talk.txt"
+    shutil.copy(RECORDING, audio)
+    command = "transcribe", audio, "--model", "digits", "-o", tmp_path
+    assert run(*command)[0] == 0
+    if not is_own(text):
+        pytest.skip("no extended attributes on this file system")
+    assert run(*command)[0] == 0
+    text.write_text(text.read_text().replace("one", "two"))
+    assert_refused(run(*command), "talk.txt: lies beside its recording")
 
 
 @pytest.mark.parametrize("suffix", ["json", "srt", "vtt", "TextGrid"])
