@@ -61,6 +61,7 @@ def bench_serve_command(
     url: str = "ws://127.0.0.1:2700",
     streams: str = "10,20,30",
     seconds: float = 20.0,
+    key: str = "",
     output: OptionalOutput = None,
 ) -> int:
     """Measure a server's latency under a load of live streams.
@@ -74,6 +75,7 @@ def bench_serve_command(
         url: A running server: ds2 serve, or another that speaks Vosk's protocol.
         streams: Number of simultaneous streams; several numbers separated by commas are measured in turn.
         seconds: Duration of each measurement.
+        key: One of the server's API keys, if it has any.
         output: Folder for load.json, batches.png and latency.png.
     """
     import asyncio
@@ -86,11 +88,11 @@ def bench_serve_command(
     if output is not None:
         need("matplotlib")
         make_folder(output)
-    asyncio.run(check_server(url))
+    asyncio.run(check_server(url, key))
     recordings = load_recordings(manifest)
     outcomes = []
     for number in counts:
-        outcomes.append(asyncio.run(apply_load(url, recordings, number, seconds)))
+        outcomes.append(asyncio.run(apply_load(url, recordings, number, seconds, key)))
         print(*load_table(outcomes[-1:])[0 if len(outcomes) == 1 else 2 :], sep="\n", flush=True)
     if output is not None:
         from ds2.serve.plots import draw_batches, draw_latencies

@@ -198,6 +198,8 @@ def filter_manifest(
         for result in score(recognizer, utterances):
             progress.step()
             scored.append(result) if isinstance(result, Utterance) else failed.append(str(result))
+    if failed and not scored:
+        raise InputError(failed[0] if len(failed) == 1 else f"{failed[0]}; and {len(failed) - 1} more cannot be used")
     judged, report = with_corrections(*filter_segments(scored, truths, config), truths)
     _write_judged(output, judged, report)
     return report, failed

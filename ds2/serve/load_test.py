@@ -11,8 +11,9 @@ import random
 import statistics
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -111,33 +112,50 @@ def load_recordings(manifest: Path) -> list[Recording]:
     return found
 
 
-async def check_server(url: str) -> None:
+def connection(url: str, key: str) -> websockets.connect:
+    """A connection to a server, with its API key if it wants one."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return websockets.connect(url, compression=None, open_timeout=TIMEOUT_SECONDS, additional_headers=headers)
+
+
+async def check_server(url: str, key: str = "") -> None:
     """Connects once.
 
     Raises:
-        ParameterError: nothing answers at this address, or not as a server of live streams.
+        ParameterError: nothing answers at this address, or not as a server of live streams, or not without another key.
     """
     try:
-        async with websockets.connect(url, compression=None, open_timeout=TIMEOUT_SECONDS):
+        async with connection(url, key):
             pass
+    except websockets.InvalidStatus as error:
+        remedy = "give one of its API keys" if error.response.status_code == 401 else str(error)
+        raise ParameterError("key", f"{url}: the server refuses the connection: {remedy}") from error
     except (OSError, TimeoutError, websockets.WebSocketException) as error:
         reason = "connection refused" if isinstance(error, ConnectionRefusedError) else str(error)
         raise ParameterError("url", f"{url}: no server answers here ({reason}); start one: ds2 serve") from error
 
 
-async def apply_load(url: str, recordings: Sequence[Recording], streams: int, seconds: float) -> LoadResult:
+async def apply_load(
+    url: str, recordings: Sequence[Recording], streams: int, seconds: float, key: str = ""
+) -> LoadResult:
     """Keeps `streams` streams open for `seconds` at a server such as ws://127.0.0.1:2700."""
     outcome = LoadResult(streams)
-    before = _batches(url)
+    before = _batches(url, key)
     until = time.monotonic() + FIRST_SECONDS + seconds
-    clients = (_client(url, recordings, outcome, number / streams, until, number) for number in range(streams))
+    connect = partial(connection, url, key)
+    clients = (_client(connect, recordings, outcome, number / streams, until, number) for number in range(streams))
     await asyncio.gather(*clients)
-    outcome.batches = {size: count - before.get(size, 0.0) for size, count in _batches(url).items()}
+    outcome.batches = {size: count - before.get(size, 0.0) for size, count in _batches(url, key).items()}
     return outcome
 
 
 async def _client(
-    url: str, recordings: Sequence[Recording], outcome: LoadResult, phase: float, until: float, seed: int
+    connect: Callable[[], websockets.connect],
+    recordings: Sequence[Recording],
+    outcome: LoadResult,
+    phase: float,
+    until: float,
+    seed: int,
 ) -> None:
     """One speaker: one utterance after the other, each over a new connection."""
     generator = random.Random(seed)
@@ -146,7 +164,7 @@ async def _client(
     while time.monotonic() < until:
         recording = generator.choice(recordings)
         try:
-            async with websockets.connect(url, compression=None, open_timeout=TIMEOUT_SECONDS) as socket:
+            async with connect() as socket:
                 speech = _Speech(socket, recording)
                 await asyncio.wait_for(speech.run(), recording.seconds + TIMEOUT_SECONDS)
         except (OSError, TimeoutError, websockets.WebSocketException) as error:
@@ -210,10 +228,12 @@ class _Speech:
                 outcome.shown.append(when - self.begun - words[count - 1]["end"])
 
 
-def _batches(url: str) -> dict[float, float]:
+def _batches(url: str, key: str) -> dict[float, float]:
     """Batch size (upper bound of the histogram): steps, from /metrics; empty for a server of another kind."""
     try:
-        with urllib.request.urlopen(url.replace("ws", "http", 1) + "/metrics") as answer:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        asked = urllib.request.Request(url.replace("ws", "http", 1) + "/metrics", headers=headers)
+        with urllib.request.urlopen(asked) as answer:
             lines = answer.read().decode().splitlines()
     except OSError:
         return {}
