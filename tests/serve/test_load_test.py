@@ -1,12 +1,16 @@
 """What is made of the measurements of a load."""
 
+import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from serve.conftest import RunningServer
 
-from ds2.serve.load_test import LoadResult
+from ds2.serve.load_test import LoadResult, check_server
 from ds2.serve.plots import draw_batches
+from ds2.utils.errors import ParameterError
 
 
 def test_a_batch_counts_once_for_each_of_its_streams() -> None:
@@ -41,3 +45,11 @@ def test_the_figure_shows_these_probabilities(tmp_path: Path, monkeypatch: pytes
     [line] = shown[0].axes[0].get_lines()
     assert line.get_xydata().tolist() == [[1, 0.5], [2, 0.5]]
     assert all(tick == int(tick) for tick in shown[0].axes[0].get_xticks())
+
+
+def test_a_server_that_wants_a_key_says_so(start: Callable[..., RunningServer]) -> None:
+    server = start(environment={"DS2_SERVE_API_KEYS": '["secret"]'})
+    for key in ("", "wrong"):
+        with pytest.raises(ParameterError, match="refuses the connection: give one of its API keys"):
+            asyncio.run(check_server(server.live, key))
+    asyncio.run(check_server(server.live, "secret"))
