@@ -94,9 +94,8 @@ def _found_library() -> tuple[Any, dict[str, dict[str, str]]]:
             table = json.loads(path.with_suffix(".json").read_text())
             if (needed := NEEDED.get(os.environ.get(NAME, ""), "")) not in _processor_line():
                 raise ImportError(f"this processor lacks {needed}")
-            if table["stamp"] == stamp_of_sources(table["rooms"]) or table["digest"] == digest_of_sources(
-                table["rooms"]
-            ):
+            rooms = table["rooms"]
+            if table["stamp"] == stamp_of_sources(rooms) or table["digest"] == digest_of_sources(rooms):
                 return _imported(path), table["kernels"]
         except FileNotFoundError:
             continue

@@ -21,6 +21,7 @@ from ds2.utils.kernel_cache import folders_called
 from ds2.utils.kernel_library import MODULE, PACKAGE, digest_of_sources, kinds, library_places, stamp_of_sources
 
 Calls = dict[Kernel, dict[str, tuple[Any, ...]]]  # the kinds of arguments of each kernel, and numba's types of them
+Forms = dict[tuple[Kernel, tuple[Any, ...]], str]  # the name of each form in the library
 
 
 @contextlib.contextmanager
@@ -44,7 +45,7 @@ def link(calls: Calls) -> Path:
         InputError: there is no compiler of C++, or no folder that can be written.
     """
     names: dict[str, dict[str, str]] = {}
-    forms: dict[tuple[Kernel, tuple[Any, ...]], str] = {}
+    forms: Forms = {}
     for kernel, kinds_of_arguments in calls.items():
         own = names.setdefault(kernel.name, {})
         for kind, types in kinds_of_arguments.items():
@@ -71,7 +72,17 @@ def _writable_place() -> Path:
     raise InputError("no folder for the library of kernels can be written; set XDG_CACHE_HOME to one that can")
 
 
-def _compile(forms: dict[tuple[Kernel, tuple[Any, ...]], str], folder: Path) -> Path:
+def _compile(forms: Forms, folder: Path) -> Path:
+    try:
+        return _compile_by_pycc(forms, folder)
+    except Exception as error:  # setuptools has many, of its own modules
+        reason = str(error).partition(chr(10))[0]
+        raise InputError(
+            f"{reason}; a library needs setuptools, compilers of C and C++, and Python's headers (g++, python3-dev)"
+        ) from error
+
+
+def _compile_by_pycc(forms: Forms, folder: Path) -> Path:
     from numba.core import config
 
     with warnings.catch_warnings():
@@ -87,12 +98,7 @@ def _compile(forms: dict[tuple[Kernel, tuple[Any, ...]], str], folder: Path) -> 
     with patch.object(
         compiler, "compile_extra", _with_options(compiler.compile_extra, [kernel for kernel, _ in forms])
     ):
-        try:
-            linker.compile()
-        except Exception as error:  # setuptools has many, of its own modules
-            raise InputError(
-                f"{error}: needs setuptools, compilers of C and C++, and Python's headers (g++, python3-dev)"
-            ) from error
+        linker.compile()
     return folder / f"{MODULE}.so"
 
 

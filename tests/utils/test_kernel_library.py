@@ -123,6 +123,16 @@ def test_a_library_that_does_not_fit_is_not_used(package: Path, tmp_path: Path, 
     assert ("not used" in done.stderr) == (damage in ("table", "library"))
 
 
+@pytest.mark.parametrize("lacking", ["compiler", "setuptools"])
+def test_without_what_it_needs_linking_ends_in_one_line(package: Path, lacking: str) -> None:
+    code = "import os, sys; os.environ['PATH'] = '/nowhere'"
+    code = code if lacking == "compiler" else "import sys; sys.modules['setuptools'] = None"
+    done = run(package, f"{code}\n{MAKE}")
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ds2.utils.errors.InputError: ")
+    assert last.endswith("a library needs setuptools, compilers of C and C++, and Python's headers (g++, python3-dev)")
+
+
 def test_a_copy_with_other_times_is_used(package: Path, tmp_path: Path) -> None:
     """An image's layers, or a copy, may have lost the times of the files; what they hold counts."""
     shutil.copytree(package, tmp_path / "copy", copy_function=shutil.copyfile)
