@@ -134,7 +134,7 @@ async def test_one_stream_too_many_is_refused(strict: RunningServer) -> None:
     async with websockets.connect(strict.live, **options), websockets.connect(strict.live, **options):
         code, error, headers = await refusal(strict.live, **options)
         assert code == 503
-        assert "2 streams" in error["message"]
+        assert "streams open: 2" in error["message"]
         assert int(headers["retry-after"]) > 0
 
 
