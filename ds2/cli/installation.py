@@ -24,7 +24,7 @@ def warmup_command(library: bool = False) -> int:
     Example: ds2 warmup
 
     Args:
-        library: Also link those of transcription into one library. With it ds2 starts without numba, 0.15 s sooner.
+        library: Also link those of transcription into one library. With it ds2 starts without numba, 0.25 s sooner.
             Needs a compiler of C++, Python's headers and setuptools.
     """
     import logging

@@ -110,10 +110,8 @@ def _check_tuning_outputs(output: Path | None, model: Path, picture: Path | None
 
 
 def _print_tuning(tuning: "Tuning", written: Path | None, by: str, kept: str) -> None:
-    config, outcome = (
-        tuning.config,
-        f"written into {written}" if written else "the bundle is better as it is, nothing is written",
-    )
+    config = tuning.config
+    outcome = f"written into {written}" if written else "the bundle is better as it is, nothing is written"
     print(f"{tuning.unit} {tuning.before:.2%} before, {tuning.after:.2%} after{by} ", end="")
     print(f"(greedy {tuning.greedy:.2%}{kept}) at ", end="")
     print(f"lm_weight {config.lm_weight:g}, word_bonus {config.word_bonus:g}, beam {config.beam_width}, ", end="")

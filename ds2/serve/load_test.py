@@ -114,8 +114,11 @@ def load_recordings(manifest: Path) -> list[Recording]:
 
 def connection(url: str, key: str) -> websockets.connect:
     """A connection to a server, with its API key if it wants one."""
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return websockets.connect(url, compression=None, open_timeout=TIMEOUT_SECONDS, additional_headers=headers)
+    return websockets.connect(url, compression=None, open_timeout=TIMEOUT_SECONDS, additional_headers=_headers(key))
+
+
+def _headers(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 async def check_server(url: str, key: str = "") -> None:
@@ -231,8 +234,7 @@ class _Speech:
 def _batches(url: str, key: str) -> dict[float, float]:
     """Batch size (upper bound of the histogram): steps, from /metrics; empty for a server of another kind."""
     try:
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        asked = urllib.request.Request(url.replace("ws", "http", 1) + "/metrics", headers=headers)
+        asked = urllib.request.Request(url.replace("ws", "http", 1) + "/metrics", headers=_headers(key))
         with urllib.request.urlopen(asked) as answer:
             lines = answer.read().decode().splitlines()
     except OSError:
