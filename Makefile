@@ -9,7 +9,8 @@
 # make soak          honest streams beside hostile clients on one server for HOURS=4; prints a table, fails where any is lost
 # make fuzz-parsers  the parsers of ds2's own, each for MINUTES, by inputs that coverage guides (atheris)
 # make audit         compares constraints.txt with PyPI's list of vulnerabilities (pip-audit); fails where it has no answer, too
-# make release       builds wheel, sdist, models, SBOM and checksums of this commit into dist/, the same bytes each time
+# make release       builds wheel, sdist, models, SBOM and checksums of this commit into dist/, the same bytes each time; also
+#                    the images IMAGES="cpu onnx" if a docker daemon answers
 # make package       builds a release, tests wheel and sdist in empty environments, and builds it twice to compare
 # make lock          renews constraints.txt, the versions that set-up installs
 # make train-digits  trains the bundled digits model anew: 2 CPU cores, under 15 minutes
@@ -21,6 +22,7 @@ DIGITS = recipes/digits
 MINUTES ?= 10
 HOURS ?= 4
 TESTERS ?= 2
+IMAGES ?= $(shell docker info > /dev/null 2>&1 && echo cpu onnx)
 PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 QUICK = $(filter-out tests/test_examples.py, $(wildcard tests/test_*.py)) tests/ctc tests/decoder tests/lm
 
@@ -71,7 +73,7 @@ audit:
 	build/audit/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r constraints.txt
 
 release: $(VENV)/.dev
-	$(BIN)/python deploy/release.py --output dist
+	$(BIN)/python deploy/release.py --output dist --images $(IMAGES)
 
 package: release
 	bash tests/package.sh dist/*.whl

@@ -2,6 +2,7 @@
 
 ds2_speech-VERSION-py3-none-any.whl, ds2_speech-VERSION.tar.gz     for the package index
 NAME.safetensors, NAME.md, models.json                             models for ds2 models pull
+ds2-VERSION-TARGET.tgz                                             images for docker load, those of --images
 sbom.json                                                          what the package brings along (CycloneDX)
 SHA256SUMS                                                         of all these
 """
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from email import message_from_bytes
 from email.message import Message
@@ -33,6 +34,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from release_image import build_image
 
 from ds2.data.known_file import digest_of
 from ds2.data.model_index import write_index
@@ -41,8 +43,8 @@ ROOT = Path(__file__).parents[1]
 BUILDER = "setuptools==84.2.1"  # another version may write other bytes
 
 
-def release(output: Path) -> None:
-    """Writes all files of a release into an empty folder."""
+def release(output: Path, images: Sequence[str] = ()) -> None:
+    """Writes all files of a release into an empty folder; `images`: targets of the Dockerfile."""
     seconds = os.environ.get("SOURCE_DATE_EPOCH") or git("log", "-1", "--format=%ct").decode().strip()
     output.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +60,11 @@ def release(output: Path) -> None:
         subprocess.run(build, check=True, env={**os.environ, **fixed}, umask=0o022, stdout=subprocess.DEVNULL)
         for file in sorted((source / "ds2" / "models").iterdir()):
             shutil.copyfile(file, output / file.name)
-    [wheel], [sdist] = output.glob("*.whl"), output.glob("*.tar.gz")
+        [wheel], [sdist] = output.glob("*.whl"), output.glob("*.tar.gz")
+        revision, version = git("rev-parse", "HEAD").decode().strip(), wheel.name.split("-")[1]
+        for target in images:
+            print(f"building the image {target}", flush=True)
+            build_image(source, target, version, revision, output / f"ds2-{version}-{target}.tgz", int(seconds))
     normalise(sdist, int(seconds))
     write_index(output)
     (output / "sbom.json").write_text(bill_of_materials(wheel, int(seconds)))
@@ -166,7 +172,9 @@ def licences(metadata: Message) -> Iterator[str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("dist"), help="folder, which is made anew")
-    folder = parser.parse_args().output
+    parser.add_argument("--images", nargs="*", default=[], metavar="TARGET", help="of the Dockerfile: cpu, onnx, cuda")
+    arguments = parser.parse_args()
+    folder = arguments.output
     shutil.rmtree(folder, ignore_errors=True)
-    release(folder)
+    release(folder, arguments.images)
     print((folder / "SHA256SUMS").read_text(), end="")
