@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -61,22 +62,31 @@ def as_mp4(container: str) -> bytes:
     return subprocess.run(command, input=RECORDING.read_bytes(), stdout=subprocess.PIPE, check=True).stdout
 
 
-def upload(port: int = PORT, name: str = RECORDING.name, content: bytes = RECORDING.read_bytes()) -> str:
+def upload(
+    port: int = PORT, name: str = RECORDING.name, content: bytes = RECORDING.read_bytes(), key: str | None = None
+) -> str:
     """The text of the recording by OpenAI's protocol."""
     files = {"file": (name, content)}
     form = {"model": "whisper-1", "response_format": "json"}
-    answer = httpx.post(f"http://127.0.0.1:{port}/v1/audio/transcriptions", data=form, files=files, timeout=60)
+    url = f"http://127.0.0.1:{port}/v1/audio/transcriptions"
+    answer = httpx.post(url, data=form, files=files, headers=headers(key), timeout=60)
     return str(answer.raise_for_status().json()["text"])
 
 
-async def live(stop: asyncio.Event | None = None, sent: asyncio.Event | None = None, port: int = PORT) -> list[str]:
+def headers(key: str | None) -> dict[str, str]:
+    return {} if key is None else {"Authorization": f"Bearer {key}"}
+
+
+async def live(
+    stop: asyncio.Event | None = None, sent: asyncio.Event | None = None, port: int = PORT, key: str | None = None
+) -> list[str]:
     """The texts of a live stream by Vosk's protocol.
 
     With `stop` the client does not end the stream: it waits for what the server sends once the stop is under way.
     """
     samples, rate = soundfile.read(RECORDING, dtype="int16")
     texts = []
-    async with websockets.connect(f"ws://127.0.0.1:{port}") as socket:
+    async with websockets.connect(f"ws://127.0.0.1:{port}", additional_headers=headers(key)) as socket:
         await socket.send(json.dumps({"config": {"sample_rate": rate}}))
         for start in range(0, len(samples), rate // 10):
             await socket.send(samples[start : start + rate // 10].tobytes())
@@ -93,18 +103,24 @@ async def live(stop: asyncio.Event | None = None, sent: asyncio.Event | None = N
             return texts
 
 
-async def stopped_under_streams(container: str, streams: int = 5) -> list[str]:
-    """What live streams get when the container stops under them."""
+async def stopped_under_streams(
+    end: Callable[[], object], streams: int = 5, port: int = PORT, key: str | None = None
+) -> list[str]:
+    """What live streams get when `end` stops the server under them."""
     stop, sent = asyncio.Event(), [asyncio.Event() for _ in range(streams)]
-    clients = [asyncio.create_task(live(stop, each)) for each in sent]
+    clients = [asyncio.create_task(live(stop, each, port, key)) for each in sent]
     await asyncio.gather(*(each.wait() for each in sent))
-    await asyncio.to_thread(docker, "kill", "--signal", "TERM", container)
+    await asyncio.to_thread(end)
     stop.set()
     return [" ".join(texts) for texts in await asyncio.gather(*clients)]
 
 
 def check(image: str) -> dict[str, bool]:
     container, _ = started(image, "digits-streaming")
+
+    def end() -> None:
+        docker("kill", "--signal", "TERM", container)
+
     try:
         return {
             "runs as 65532": docker("exec", container, "id", "-u") == "65532",
@@ -113,7 +129,7 @@ def check(image: str) -> dict[str, bool]:
             "live stream": " ".join(asyncio.run(live())) == TEXT,
             "health check": bool(docker("inspect", "--format", "{{.Config.Healthcheck}}", image)),
             "kernels come with the image": "compiling" not in logs(container),
-            "finals at SIGTERM": asyncio.run(stopped_under_streams(container)) == [TEXT] * 5,
+            "finals at SIGTERM": asyncio.run(stopped_under_streams(end)) == [TEXT] * 5,
             "exit code 0": docker("wait", container) == "0",
         }
     finally:
