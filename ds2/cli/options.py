@@ -161,12 +161,13 @@ class ComputeOptions:
     Attributes:
         device: auto, cpu or cuda.
         engine: native (a CPU without PyTorch), torch, or onnx, which also takes the model.onnx of ds2 export.
-        precision: Precision of the recurrent weights; int8 is faster on a CPU and needs the engine torch.
+        precision: auto: 8 bits where a processor is faster by them and errors stay the same, else float32. int8: of
+            recurrent weights, which needs the engine torch.
     """
 
     device: Annotated[str, tyro.conf.arg(metavar="DEVICE")] = "auto"
     engine: EngineName = "auto"
-    precision: OfflinePrecision = "float32"
+    precision: OfflinePrecision = "auto"
 
 
 @dataclass(frozen=True)

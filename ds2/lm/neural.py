@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ds2.lm.pieces import Pieces
+from ds2.utils.byte_products import COLUMNS, ByteWeight, convolved, multiplies_bytes, rounded
 from ds2.utils.errors import InputError
 from ds2.utils.int8_linear import Int8Weight, int8_linear
 
@@ -48,6 +49,11 @@ class NeuralModel:
         if not all(np.abs(values).max() <= LARGEST for name, values in arrays.items() if name not in MATRICES):
             raise damaged
         self.matrices = {name: Int8Weight.padded(arrays[name], arrays[f"{name}_scales"]) for name in MATRICES}
+        self.in_bytes = {
+            name: ByteWeight.packed(arrays[name], arrays[f"{name}_scales"], signed=True)
+            for name in MATRICES
+            if multiplies_bytes() and arrays[name].shape[1] % COLUMNS == 0
+        }
         self.vectors = {name: arrays[name] for name in VECTORS}
         self.width = width
 
@@ -114,8 +120,12 @@ class NeuralModel:
 
     def _product(self, name: str, rows: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
         """(N, K) -> (N, M), by an (M, K) matrix."""
-        weight = self.matrices[name]
-        return int8_linear(rows, weight, np.zeros_like(weight.scale) if bias is None else bias)
+        size = len(self.matrices[name].scale)
+        bias = np.zeros(size, np.float32) if bias is None else bias
+        if weight := self.in_bytes.get(name):
+            levels = rounded(np.ascontiguousarray(rows, np.float32), signed=True)
+            return convolved(levels, [weight], np.pad(bias, (0, len(weight.scale) - size)))[:, :size]
+        return int8_linear(rows, self.matrices[name], bias)
 
 
 @dataclass(frozen=True)

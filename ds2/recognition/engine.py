@@ -59,7 +59,7 @@ class Engine(Protocol):
 
 
 def choose_engine(
-    name: EngineName, path: str | Path, device: str = "auto", precision: Precision = "float32"
+    name: EngineName, path: str | Path, device: str = "auto", precision: Precision = "auto"
 ) -> ChosenEngine:
     """ "auto" -> onnx for an exported model; native on a CPU where torch is missing or no faster; else torch.
 
@@ -87,7 +87,7 @@ def _fastest(path: str | Path, device: str, precision: Precision) -> ChosenEngin
 
 
 def load_engine(
-    name: ChosenEngine, path: str | Path, device: str, precision: OfflinePrecision = "float32"
+    name: ChosenEngine, path: str | Path, device: str, precision: OfflinePrecision = "auto"
 ) -> tuple[Engine, Record]:
     """Loads a bundle, or for onnx also an exported model.onnx -> its engine, its record.
 
@@ -99,14 +99,14 @@ def load_engine(
         from ds2.recognition.torch_engine import load_torch
 
         return load_torch(path, device, precision)
-    if precision != "float32":
-        raise ParameterError("precision", f"{precision}: the engine {name} computes in float32")
+    if precision == "int8":
+        raise ParameterError("precision", f"int8: the engine {name} takes auto or float32")
     if device not in ("auto", "cpu"):
         raise ParameterError("device", f"{device!r}: the engine {name} runs on the cpu")
     if name == "native":
         from ds2.recognition.native_engine import load_native
 
-        return load_native(path)
+        return load_native(path, precision)
     from ds2.recognition.onnx_engine import load_onnx
 
     return load_onnx(path)

@@ -10,6 +10,7 @@ from ds2.bundle import Bundle
 from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import ModelConfig, Precision
 from ds2.model.native.network import NativeSlots, Network
+from ds2.recognition.options import OfflinePrecision
 from ds2.utils.devices import Cpu, cpu_threads, one_thread_a_product
 from ds2.utils.errors import InputError
 
@@ -32,17 +33,17 @@ class NativeEngine:
             return list(pool.map(self.network.log_probs, batch))
 
     def slots(self, slots: int, precision: Precision = "auto", phones: bool = False) -> NativeSlots:
-        """See `Engine`."""
+        """See `Engine`; in the precision of the engine."""
         if precision not in ("auto", "float32"):
-            raise InputError(f"precision {precision}: the engine native computes in float32")
+            raise InputError(f"precision {precision}: the engine native takes auto or float32")
         return NativeSlots(self.network, slots, phones)
 
 
-def load_native(path: str | Path) -> tuple[NativeEngine, Bundle]:
+def load_native(path: str | Path, precision: OfflinePrecision = "auto") -> tuple[NativeEngine, Bundle]:
     """See `load_engine`."""
     bundle = Bundle.load(path, "numpy")
     try:
-        network = Network(ModelConfig.of(bundle), len(bundle.tokens), LayerWeights(bundle.weights))
+        network = Network(ModelConfig.of(bundle), len(bundle.tokens), LayerWeights(bundle.weights), precision == "auto")
     except InputError as error:
         raise InputError(f"{path}: {error}; train it again") from error
     return NativeEngine(network), bundle

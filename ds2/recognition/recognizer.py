@@ -74,7 +74,7 @@ class Recognizer:
         device: str = "auto",
         options: DecoderOptions = DEFAULT_OPTIONS,
         engine: EngineName = "auto",
-        precision: OfflinePrecision = "float32",
+        precision: OfflinePrecision = "auto",
     ) -> "Recognizer":
         """Loads a bundle.
 
@@ -83,7 +83,8 @@ class Recognizer:
                 that `ds2 export` has written.
             device: cpu, cuda, or auto: cuda if there is a GPU.
             engine: native (no PyTorch), torch, onnx, or auto: native on a CPU, but torch for large recurrent layers.
-            precision: of the recurrent weights; int8 is faster on a CPU and needs the engine torch.
+            precision: auto: the engine native takes 8 bits in large time-delay layers where the processor multiplies
+                bytes (VNNI), all else is float32; int8: of recurrent weights, which needs the engine torch.
 
         Raises:
             InputError: the bundle is missing or damaged, its weights do not fit its configuration, or an option cannot

@@ -1,6 +1,9 @@
 """What this processor can do."""
 
 import functools
+from pathlib import Path
+
+FLAGS = Path("/proc/cpuinfo")
 
 
 def has_matrix_unit() -> bool:
@@ -19,3 +22,14 @@ def processor_features() -> frozenset[str]:
     from llvmlite.binding import get_host_cpu_features
 
     return frozenset(name for name, has in get_host_cpu_features().items() if has)
+
+
+@functools.cache
+def processor_flags() -> frozenset[str]:
+    """By Linux's names, which need no LLVM; none elsewhere."""
+    try:
+        with FLAGS.open() as lines:
+            line = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        return frozenset()
+    return frozenset(line.partition(":")[2].split())

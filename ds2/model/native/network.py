@@ -5,6 +5,7 @@ import numpy as np
 from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import ModelConfig
 from ds2.model.native.biphones import NativeBiphones
+from ds2.model.native.byte_time_delay import ByteTimeDelay
 from ds2.model.native.frontend import NativeFrontend
 from ds2.model.native.gate import NativeGate
 from ds2.model.native.layers import (
@@ -25,21 +26,27 @@ class Network:
     """Samples -> log-probabilities, as ds2/model/acoustic.py defines them. Its weights are shared and never change."""
 
     @np.errstate(all="ignore")  # damaged weights may become no numbers, as in torch
-    def __init__(self, config: ModelConfig, outputs: int, weights: LayerWeights):
-        """`outputs`: V, tokens.
+    def __init__(self, config: ModelConfig, outputs: int, weights: LayerWeights, in_bytes: bool = False):
+        """
+        Args:
+            outputs: V, tokens.
+            in_bytes: large time-delay layers take 8 bits where the processor is faster so.
 
         Raises:
             InputError: a weight is missing, or has not the shape that the configuration gives it.
         """
         self.config, self.frontend = config, NativeFrontend(config.frontend, weights.under("frontend"))
         # Each layer takes what the one below gives; its weights are checked against the configuration as it is made.
-        self.convolutions: list[NativeConvolution | NativeTimeDelay] = []
+        self.convolutions: list[NativeConvolution | NativeTimeDelay | ByteTimeDelay] = []
         self.gates: dict[int, NativeGate] = {}
         channels, self.bins = 1, config.frontend.bins
         for number, each in enumerate(config.convolutions):
             layer = weights.under(f"convolutions.{number}")
             if each.bottleneck:
-                self.convolutions.append(NativeTimeDelay(channels, each, layer))
+                delay = NativeTimeDelay(channels, each, layer)
+                # What a layer gives is at least 0, the features are not.
+                take_bytes = in_bytes and ByteTimeDelay.fits(delay)
+                self.convolutions.append(ByteTimeDelay(delay, signed=number == 0) if take_bytes else delay)
             else:
                 self.convolutions.append(NativeConvolution(channels, self.bins, each, layer, config.batch_norm))
             channels, self.bins = each.channels, each.bins(self.bins)

@@ -1,0 +1,153 @@
+"""Products of bytes with a matrix of int8 weights, on processors that add four of them to a sum at once (VNNI).
+
+    levels (N, K) uint8 * weight (M, K) int8 = int32 sums;   y[n, m] += sum * scale[n] * scale[m]
+
+Where x may be below 0, its levels are 128 higher; the sums begin with what this adds, subtracted. Levels of 16 bits are
+two planes of bytes, (N, 2 K): the sums of the first, times 256, go on with the second.
+"""
+
+import functools
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+from ds2.utils.jit import njit, plain, taught_by
+from ds2.utils.processor import processor_flags
+
+LARGEST = 127
+LANES = 16  # outputs that one instruction adds to
+COLUMNS = 4  # bytes of a row that it multiplies for each of them
+MOST_FINE = 512  # columns up to which the sums of levels of 16 bits are int32
+BLOCKS = 2  # of LANES outputs in a tile
+MANY, FEW = 8, 4  # rows of a tile, all of whose sums stay in registers
+
+kernel = njit(nogil=True, error_model="numpy", fastmath={"reassoc", "nsz", "contract"}, _nrt=False)
+taught_by("ds2.utils.byte_tiles")
+
+
+@functools.cache
+def multiplies_bytes() -> bool:
+    """Whether this processor has the instruction, and kernels are compiled for this processor."""
+    named = any(os.environ.get(name) for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"))
+    return "avx512_vnni" in processor_flags() and not named
+
+
+class ByteWeight(NamedTuple):
+    """A (M, K) weight: (M / 16, K / 4, 16, 4) int8 levels, (M,) int32 that sums begin with, (M,) float32 scales."""
+
+    levels: np.ndarray
+    start: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def fits(cls, rows: int, columns: int) -> bool:
+        """Whether a weight fills whole tiles."""
+        return rows % (LANES * BLOCKS) == 0 and columns % COLUMNS == 0
+
+    @classmethod
+    def of(cls, weight: np.ndarray, signed: bool) -> "ByteWeight":
+        """Rounds a (M, K) weight that `fits`; each row's largest becomes 127. `signed`: x may be below 0."""
+        largest = np.abs(weight).max(1)
+        scale = np.where(largest > 0, largest / LARGEST, 1).astype(np.float32)
+        return cls.packed(np.rint(weight / scale[:, None]).astype(np.int8), scale, signed)
+
+    @classmethod
+    def packed(cls, levels: np.ndarray, scale: np.ndarray, signed: bool) -> "ByteWeight":
+        """(M, K) int8 levels, K a multiple of 4, and (M,) scales; zeros follow up to whole tiles."""
+        missing = -len(levels) % (LANES * BLOCKS)
+        levels, scale = np.pad(levels, ((0, missing), (0, 0))), np.pad(scale, (0, missing))
+        start = levels.sum(1, dtype=np.int32) * np.int32(-LARGEST - 1 if signed else 0)
+        packed = levels.reshape(len(levels) // LANES, LANES, -1, COLUMNS).swapaxes(1, 2)
+        return cls(np.ascontiguousarray(packed), start, scale)
+
+
+def add_many(x, scale, i, weights, start, weight_scale, block, y, j):  # type: ignore[no-untyped-def]
+    """y[j : j + MANY, outputs] += x[i : i + MANY] weight[outputs]^T, outputs of BLOCKS blocks.
+
+    Args:
+        x, scale: (N, K) or (N, 2 K) uint8, (N,) float32.
+        weights, start, weight_scale: of a ByteWeight.
+        y: (N', M) float32.
+    """
+    for row in range(MANY):
+        add_one(x, scale, i + row, weights, start, weight_scale, block, y, j + row)
+
+
+def add_few(x, scale, i, weights, start, weight_scale, block, y, j):  # type: ignore[no-untyped-def]
+    """The same of FEW rows."""
+    for row in range(FEW):
+        add_one(x, scale, i + row, weights, start, weight_scale, block, y, j + row)
+
+
+def add_one(x, scale, i, weights, start, weight_scale, block, y, j):  # type: ignore[no-untyped-def]
+    """The same of one row."""
+    outputs = slice(block * LANES, (block + BLOCKS) * LANES)
+    rows = weights[block : block + BLOCKS].swapaxes(1, 2).reshape(BLOCKS * LANES, -1).astype(np.int32)
+    sums = start[outputs]
+    for number, plane in enumerate(x[i].astype(np.int32).reshape(-1, rows.shape[1])):
+        sums = sums * (256 if number else 1) + rows @ plane
+    y[j, outputs] += sums * scale[i] * weight_scale[outputs]
+
+
+@kernel
+def round_rows(x, signed, levels, scale):  # type: ignore[no-untyped-def]
+    """(N, K) float32 -> levels (N, K) or (N, 2 K) uint8, (N,) float32 scales; a row's largest has the largest level."""
+    size = x.shape[1]
+    fine = levels.shape[1] > size
+    most = np.float32(2**15 - 1 if fine else LARGEST if signed else 2 * LARGEST + 1)
+    shift = np.float32((2**15 if fine else LARGEST + 1 if signed else 0) + 0.5)
+    bits, scale_bits = x.view(np.int32), scale.view(np.int32)
+    for n in range(len(x)):
+        row, own, largest = x[n], levels[n], np.int32(0)
+        for each in bits[n]:  # of floats without their sign: the larger one has the larger bits
+            largest = max(largest, each & np.int32(0x7FFFFFFF))
+        scale_bits[n] = largest
+        scale[n] = scale[n] / most if largest > 0 else np.float32(1)
+        share = np.float32(1) / scale[n]
+        if fine:
+            for k in range(size):
+                level = np.int32(row[k] * share + shift)
+                own[k], own[size + k] = np.uint8(level >> 8), np.uint8(level)
+        else:
+            for k in range(size):
+                own[k] = np.uint8(np.int32(row[k] * share + shift))
+
+
+@kernel
+def add_products(x, scale, first, weight, y):  # type: ignore[no-untyped-def]
+    """y (N', M) += x[first : first + N'] weight^T, of levels (N, K) or (N, 2 K) and a ByteWeight."""
+    weights, start, weight_scale = weight
+    rows = len(y)
+    for block in range(0, len(weights), BLOCKS):
+        n = 0
+        while n + MANY <= rows:
+            add_many(x, scale, first + n, weights, start, weight_scale, block, y, n)
+            n += MANY
+        while n + FEW <= rows:
+            add_few(x, scale, first + n, weights, start, weight_scale, block, y, n)
+            n += FEW
+        while n < rows:
+            add_one(x, scale, first + n, weights, start, weight_scale, block, y, n)
+            n += 1
+
+
+def rounded(x: np.ndarray, signed: bool, fine: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """(N, K) float32, contiguous -> (N, K) uint8 levels, (N,) float32 scales; `fine` and signed: (N, 2 K), 16 bits."""
+    levels = np.empty((len(x), x.shape[1] * (2 if fine else 1)), np.uint8)
+    scale = np.empty(len(x), np.float32)
+    round_rows(x, signed, levels, scale)
+    return levels, scale
+
+
+def convolved(x: tuple[np.ndarray, np.ndarray], taps: list[ByteWeight], bias: np.ndarray) -> np.ndarray:
+    """Levels and scales of N rows, weights of this row and those after it, (M,) -> (N, M) float32.
+
+    The last rows, for which there are not enough, lack what is not there.
+    """
+    levels, scale = x
+    y = np.empty((len(levels), len(bias)), np.float32)
+    y[:] = bias
+    for number, weight in enumerate(taps):
+        add_products(levels, scale, number, plain(weight), y[: max(0, len(y) - number)])
+    return y
