@@ -123,8 +123,9 @@ class NeuralModel:
         size = len(self.matrices[name].scale)
         bias = np.zeros(size, np.float32) if bias is None else bias
         if weight := self.in_bytes.get(name):
-            levels = rounded(np.ascontiguousarray(rows, np.float32), signed=True)
-            return convolved(levels, [weight], np.pad(bias, (0, len(weight.scale) - size)))[:, :size]
+            return convolved(rounded(rows, signed=True), [weight], np.pad(bias, (0, len(weight.scale) - size)))[
+                :, :size
+            ]
         return int8_linear(rows, self.matrices[name], bias)
 
 

@@ -97,13 +97,12 @@ def round_rows(x, signed, levels, scale):  # type: ignore[no-untyped-def]
     fine = levels.shape[1] > size
     most = np.float32(2**15 - 1 if fine else LARGEST if signed else 2 * LARGEST + 1)
     shift = np.float32((2**15 if fine else LARGEST + 1 if signed else 0) + 0.5)
-    bits, scale_bits = x.view(np.int32), scale.view(np.int32)
+    bits = x.view(np.int32)
     for n in range(len(x)):
         row, own, largest = x[n], levels[n], np.int32(0)
         for each in bits[n]:  # of floats without their sign: the larger one has the larger bits
             largest = max(largest, each & np.int32(0x7FFFFFFF))
-        scale_bits[n] = largest
-        scale[n] = scale[n] / most if largest > 0 else np.float32(1)
+        scale[n] = np.int32(largest).view(np.float32) / most if largest > 0 else np.float32(1)
         share = np.float32(1) / scale[n]
         if fine:
             for k in range(size):
@@ -133,10 +132,10 @@ def add_products(x, scale, first, weight, y):  # type: ignore[no-untyped-def]
 
 
 def rounded(x: np.ndarray, signed: bool, fine: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """(N, K) float32, contiguous -> (N, K) uint8 levels, (N,) float32 scales; `fine` and signed: (N, 2 K), 16 bits."""
+    """(N, K) -> (N, K) uint8 levels, (N,) float32 scales; `fine` and signed: (N, 2 K), 16 bits."""
     levels = np.empty((len(x), x.shape[1] * (2 if fine else 1)), np.uint8)
     scale = np.empty(len(x), np.float32)
-    round_rows(x, signed, levels, scale)
+    round_rows(np.ascontiguousarray(x, np.float32), signed, levels, scale)
     return levels, scale
 
 

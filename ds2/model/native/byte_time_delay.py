@@ -2,7 +2,8 @@
 
     frames -> 8 bits, a scale for each  --narrow-->  16 bits, a scale for each  --wide-->  clipped ReLU, bypass
 
-Weights have 8 bits. The scale is that of the frame alone, so a live stream gives what the whole recording gives.
+Weights have 8 bits. The scale is that of the frame alone, so a live stream gives what the whole recording gives, but
+for roundings of features that differ in their last digit.
 """
 
 import numpy as np
@@ -43,7 +44,7 @@ class ByteTimeDelay:
         """(B, T + k - 1, C) frames with their context -> (B, T, C')."""
         batch, frames, width = x.shape
         # The utterances lie one behind the other; what the last frames of one get from the next is left out at the end.
-        narrow = convolved(rounded(np.ascontiguousarray(x.reshape(-1, width)), self.signed), self.narrow, self.nothing)
+        narrow = convolved(rounded(x.reshape(-1, width), self.signed), self.narrow, self.nothing)
         wide = convolved(rounded(narrow, True, self.fine), self.wide, self.bias).reshape(batch, frames, -1)
         result = np.empty((batch, frames - self.reach, wide.shape[2]), np.float32)
         clip_and_add(wide, x[:, self.config.before :] if self.bypass else wide, self.bypass, result)

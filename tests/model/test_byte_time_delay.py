@@ -1,0 +1,91 @@
+"""Time-delay layers in 8 bits against float32, alone, in a network, and live."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from helpers.architectures import GATED, in_chunks, joined, state, trained
+
+from ds2.model.bundle_weights import LayerWeights
+from ds2.model.config import ConvolutionConfig
+from ds2.model.native import byte_time_delay
+from ds2.model.native.byte_time_delay import ByteTimeDelay, clip_and_add
+from ds2.model.native.layers import NativeTimeDelay
+from ds2.model.native.network import NativeSlots, Network
+from ds2.model.steps import Steps
+from ds2.utils.byte_products import multiplies_bytes
+
+pytestmark = pytest.mark.skipif(not multiplies_bytes(), reason="needs a processor with AVX-512 VNNI")
+
+CONFIG = dataclasses.replace(
+    GATED,
+    convolutions=(
+        GATED.convolutions[0],
+        ConvolutionConfig(64, (0, 3), (1, 2), gate=3),
+        ConvolutionConfig(64, (1, 3), (1, 1), bottleneck=32, bypass=0.66),
+        ConvolutionConfig(64, (1, 5), (1, 1), lookahead=1, bottleneck=32, bypass=0.66, gate=2),
+    ),
+)
+
+
+@pytest.fixture(autouse=True)
+def small_layers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(byte_time_delay, "LEAST_WEIGHTS", 1)
+
+
+def networks() -> tuple[Network, Network]:
+    """In float32 and in bytes, of the same weights."""
+    model = trained(CONFIG, 3)
+    weights, outputs = LayerWeights(state(model)), len(model.output.weight)
+    return Network(CONFIG, outputs, weights), Network(CONFIG, outputs, weights, in_bytes=True)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_layer_is_near_float32(batch: int) -> None:
+    plain, in_bytes = networks()
+    for number in (2, 3):
+        layer, other = plain.convolutions[number], in_bytes.convolutions[number]
+        assert isinstance(layer, NativeTimeDelay)
+        assert isinstance(other, ByteTimeDelay)
+        x = np.random.default_rng(number).random((batch, 40, 64), np.float32)
+        expected, found = layer(x), other(x)
+        assert found.shape == expected.shape
+        assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
+        assert found.min() >= 0
+
+
+def test_a_network_is_near_float32() -> None:
+    plain, in_bytes = networks()
+    samples = 0.1 * np.random.default_rng(0).standard_normal(1000).astype(np.float32)
+    expected, found = plain.log_probs(samples), in_bytes.log_probs(samples)
+    assert not np.array_equal(found, expected)
+    assert np.abs(np.exp(found) - np.exp(expected)).max() < 0.1
+
+
+@pytest.mark.parametrize("strides", [1, 3])
+def test_live_is_offline(strides: int) -> None:
+    """Whatever lies in the same batch: a frame is rounded by itself. Features differ by 1e-6, and so do roundings."""
+    network, frames = networks()[1], [60, 37, 4]
+    steps = Steps.of(CONFIG)
+    draw = np.random.default_rng(1)
+    samples = (0.1 * draw.standard_normal((3, steps.samples(60)))).astype(np.float32)
+    slots, q = NativeSlots(network, 3, phones=True), CONFIG.step_frames(strides * CONFIG.stride)
+    padded, starts = in_chunks(CONFIG, samples, frames, q)
+    rows = [
+        slots.advance(
+            np.arange(3),
+            np.full(3, at),
+            np.array(frames),
+            padded[:, at * steps.hop : at * steps.hop + steps.samples(q)],
+        )
+        for at in starts
+    ]
+    for row, own, length in zip(joined(CONFIG, rows, frames), samples, frames, strict=True):
+        assert np.abs(np.exp(row) - np.exp(network.log_probs(own[: steps.samples(length)]))).max() < 0.01
+
+
+def test_the_end_of_a_layer() -> None:
+    x = np.array([[[-1, 30], [2, 3]]], np.float32)
+    result = np.empty((1, 1, 2), np.float32)
+    clip_and_add(x, np.array([[[10, 20]]], np.float32), np.float32(0.5), result)
+    assert result.tolist() == [[[5, 30]]]
