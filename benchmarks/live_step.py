@@ -28,6 +28,7 @@ def main() -> None:
     arguments = parser.parse_args()
     engines = {name: load_engine(name, arguments.model, "cpu")[0] for name in ("native", "torch", "onnx")
                if name == "native" or find_spec({"onnx": "onnxruntime"}.get(name, name))}  # fmt: skip
+    engines["native float32"] = load_engine("native", arguments.model, "cpu", "float32")[0]
     use_threads(1)
     samples = noise(round(arguments.seconds * engines["native"].config.frontend.sample_rate))
     actions: dict[str, Callable[[], object]] = {}
@@ -41,7 +42,7 @@ def main() -> None:
             action()
             times[name].append(1e3 * (time.process_time() - began))
     for name, found in times.items():
-        print(f"{name:16} least {min(found):7.2f} ms, median {np.median(found):7.2f} ms")
+        print(f"{name:24} least {min(found):7.2f} ms, median {np.median(found):7.2f} ms")
 
 
 def steps(engine: Engine, streams: int) -> Callable[[], object]:

@@ -66,6 +66,11 @@ def _check_wav(file: IO[bytes], name: str | Path, size: int) -> None:
             byte_rate = int.from_bytes(file.read(12)[8:], "little")
         elif kind == b"data":
             here, rate = size - start, byte_rate or 1
+            if length == 0 < here:
+                raise InputError(
+                    f"{name}: its header says that it holds no sound, but {here / rate:.2f} s follow, as after a "
+                    f"recorder that did not end; keep them: ffmpeg -i {shlex.quote(str(name))} whole.wav"
+                )
             if here < length < RIFF_STREAM:
                 raise InputError(
                     f"{name}: cut off, {here / rate:.2f} s of {length / rate:.2f} s are here; {remedy(name)}"

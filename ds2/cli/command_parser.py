@@ -20,6 +20,8 @@ from ds2.utils.errors import InputError
 UNRECOGNIZED = re.compile(r"Unrecognized options: (.*)")  # how tyro's report begins
 MEANT = re.compile(r"(?:Perhaps you meant|Arguments similar to).*\n[ │]*(?:-\w, )?(--[\w-]+)")
 CONVENTIONS = (tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff)
+NAMELESS = re.compile(r"Missing value for argument '(\w+)'")  # what stands before the options
+TWINS = {"--normalize": "--language", "--language": "--normalize"}  # what other commands call the same
 COMPLETION = ("--tyro-print-completion", "--tyro-write-completion")
 
 
@@ -46,7 +48,9 @@ def parse_command_line(arguments: Sequence[str]) -> Callable[[], int] | None:
         message = f"{extra}: more files than ds2 {name} takes; options name others" if extra else ""
         if (unknown := UNRECOGNIZED.match(_one_line(report))) and Path(unknown[1]).exists():
             message = f"{unknown[1]}: a name with a dash before it; write ./{unknown[1]}"
-        message = message or f"{_missing(report) or _one_line(report)}{_advice(report)}"
+        if (nameless := NAMELESS.match(_one_line(report))) and f"--{nameless[1]}" in arguments:
+            message = f"--{nameless[1]}: it has no name here, and comes first: ds2 {name} {nameless[1].upper()}"
+        message = message or f"{_missing(report) or _one_line(report)}{_advice(report) or _twin(report, command)}"
         raise InputError(f"{message}; try ds2 {name} --help") from None
 
 
@@ -104,6 +108,18 @@ def _advice(report: str) -> str:
         return f"; did you mean {meant[1]}?"
     unknown = UNRECOGNIZED.match(_one_line(report))
     return "; files come before the options" if unknown and not unknown[1].startswith("-") else ""
+
+
+def _twin(report: str, command: Command | None) -> str:
+    """What this command calls an option that other commands call as the person did."""
+    unknown = UNRECOGNIZED.match(_one_line(report))
+    twin = TWINS.get(unknown[1].partition(", ")[0], "") if unknown else ""
+    if not twin or command is None:
+        return ""
+    help = io.StringIO()
+    with contextlib.redirect_stdout(help), contextlib.suppress(SystemExit):
+        tyro.cli(_deferred(command), args=["--help"], config=CONVENTIONS)
+    return f"; did you mean {twin}?" if twin in help.getvalue() else ""
 
 
 def _extra_file(report: str, arguments: Sequence[str]) -> str:

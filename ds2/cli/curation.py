@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from ds2.cli.exits import BAD_INPUT, SOME_FAILED
+from ds2.cli.exits import BAD_INPUT, SOME_FAILED, stopping_says
 from ds2.cli.options import (
     DEFAULT_FILTER,
     DEFAULT_KNOWN_TEXT,
@@ -144,7 +144,8 @@ def make_corpus_command(
     segments = SegmentConfig(mean=lengths.mean, shortest=lengths.shortest, longest=lengths.longest)
     workers = workers or os.cpu_count() or 1
     config = CurationConfig(model, device, workers, known.skip, known.language, filter.checked, segments, filters)
-    corpus = make_corpus(folder, output, config)
+    with stopping_says("run the same command again to continue"):
+        corpus = make_corpus(folder, output, config)
     print(corpus.summary)
     print(output / "report" / "index.html")
     for line in corpus.failed:

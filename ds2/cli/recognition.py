@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tyro.conf import Positional
 
 from ds2.cli.error_rates import report_evaluation
-from ds2.cli.exits import BAD_INPUT, SOME_FAILED
+from ds2.cli.exits import BAD_INPUT, SOME_FAILED, stopping_says
 from ds2.cli.options import (
     DEFAULT_COMPUTE,
     DEFAULT_EVALUATION,
@@ -87,7 +87,8 @@ def transcribe_command(
         recognizer = recognizer.with_alternatives(transcripts.alternatives)
     if folder is not None:
         recordings = _to_do(folder, recordings, transcripts.skip_existing, messages.quiet)
-    with _progress(recordings, messages.quiet, separate) as on_audio:
+    remedy = "" if folder is None else "add --skip-existing to transcribe the rest"
+    with _progress(recordings, messages.quiet, separate) as on_audio, stopping_says(remedy):
         if recordings and recordings[0].path == STDIN:
             results = _standard_input(recognizer, recordings[0], folder)
         else:

@@ -9,10 +9,12 @@ OUTPUT/
   report/index.html       a report with players
 """
 
+import contextlib
 import json
 import logging
 import multiprocessing
 import random
+import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -109,10 +111,15 @@ def _run_tasks(tasks: Sequence[Task], output: Path, config: CurationConfig) -> I
         return
     context = multiprocessing.get_context("spawn")  # a fork would copy the locks of torch's threads
     with ProcessPoolExecutor(config.workers, context, _begin_worker, (output, config, context.Lock())) as pool:
-        futures = [pool.submit(_work, task) for task in tasks]
+        with _interrupts_later():  # which the workers inherit: this process ends them
+            futures = [pool.submit(_work, task) for task in tasks]
         try:
             for future in as_completed(futures):
                 yield future.result()
+        except KeyboardInterrupt:
+            for child in multiprocessing.active_children():
+                child.kill()
+            raise
         except BrokenProcessPool as error:
             raise ParameterError(
                 "workers",
@@ -121,6 +128,16 @@ def _run_tasks(tasks: Sequence[Task], output: Path, config: CurationConfig) -> I
             ) from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Holds Ctrl-C back while the block runs."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _record_maker(output: Path, config: CurationConfig) -> RecordMaker:

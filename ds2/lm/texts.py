@@ -1,5 +1,6 @@
 """Texts from which language models are made: sentences, a line each, and lists of words."""
 
+import json
 import logging
 import time
 from collections import Counter
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 def read_sentences(path: Path, characters: bool = False, language: str | None = None) -> Iterator[list[str]]:
     """The words of each line of a text file, plain or gzipped, or its characters without the spaces.
 
+    Of a manifest (.jsonl) the texts are read.
+
     Args:
         language: brings the text to the normal form of this language, see `ds2.text.normalize`; None: as it is.
 
@@ -31,12 +34,23 @@ def read_sentences(path: Path, characters: bool = False, language: str | None = 
         InputError: the file cannot be read, or has no sentence.
     """
     empty = True
-    for line in text_lines(path):
+    for line in _texts_of_manifest(path) if path.suffix == ".jsonl" else text_lines(path):
         if words := (line if language is None else normalize(line, language)).split():
             empty = False
             yield list("".join(words)) if characters else words
     if empty:
         raise InputError(f"{path}: no sentence in it")
+
+
+def _texts_of_manifest(path: Path) -> Iterator[str]:
+    for number, line in enumerate(text_lines(path), 1):
+        try:
+            text = json.loads(line)["text"]
+        except (ValueError, TypeError, KeyError):
+            text = None
+        if not isinstance(text, str):
+            raise InputError(f"{path}:{number}: no line of a manifest with a text; for sentences name it .txt")
+        yield text
 
 
 def count_unusual(texts: Sequence[Path]) -> tuple[Counter[str], int]:

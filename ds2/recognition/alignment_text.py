@@ -13,6 +13,9 @@ from ds2.utils.errors import InputError
 
 STAR_WORD = "*"  # in a transcript: speech that is not transcribed
 UNITS = f"{IDEOGRAPH}[^\\w\\s]*|(?:(?!{IDEOGRAPH})\\S)+"  # an ideograph and its punctuation; what is between
+ROMAN = "(?=[CLXVI])C{0,3}(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
+HEADING = re.compile(rf"((?:act|book|canto|chapter|letter|part|scene|sonnet)\s+)?({ROMAN})[.:]?", re.IGNORECASE)
+ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 WRAPPED_COLUMNS = 60  # longer lines than this may be those of an editor
 WRAPPED_SHARE = 0.9  # of the lines without room for the next word: an editor wrapped them
 
@@ -42,8 +45,8 @@ def read_lines(tokenizer: Tokenizer, text: str, language: str) -> list[TextLine]
     wrapped = _is_wrapped(raw)
     lines = []
     for number, (line, following) in enumerate(itertools.zip_longest(raw, raw[1:], fillvalue=""), 1):
-        words, forms = [], []
-        for are_stars, group in itertools.groupby(line.split(), key=STAR_WORD.__eq__):
+        words, forms = _heading(line, language)
+        for are_stars, group in itertools.groupby([] if words else line.split(), key=STAR_WORD.__eq__):
             parts = list(group)
             own = parts if are_stars else normalize(" ".join(parts), language).split()
             words += own
@@ -55,6 +58,17 @@ def read_lines(tokenizer: Tokenizer, text: str, language: str) -> list[TextLine]
     if not any(line.forms for line in lines):
         raise InputError("the transcript holds no words")
     return lines
+
+
+def _heading(line: str, language: str) -> tuple[list[str], list[str]]:
+    """Words and forms of an English line that is a Roman numeral in capitals, or a chapter's; of others nothing."""
+    found = HEADING.fullmatch(line.strip())
+    if found is None or not found[2].isupper() or not language.startswith("en"):
+        return [], []
+    values = [ROMAN_VALUES[letter] for letter in found[2]]
+    number = sum(-value if value < after else value for value, after in itertools.pairwise([*values, 0]))
+    named, spoken = (found[1] or "").split(), normalize(str(number), language).split()
+    return [*(word.lower() for word in named), *spoken], [*named, line.split()[-1], *[""] * (len(spoken) - 1)]
 
 
 def to_tokens(tokenizer: Tokenizer, lines: Sequence[TextLine], skip: bool) -> list[int]:

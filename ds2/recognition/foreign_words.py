@@ -35,7 +35,7 @@ def warn_of_foreign_rescorer(lm: SentenceModel, beam: BeamDecoder | PronouncingD
     letters = all(len(word) == 1 and not is_ideograph(word) for word in found)
     if not letters and (part := _known_part(found, lm.knows, "the search's")):
         logger.warning("rescore: it knows %s", part)
-    elif isinstance(lm, NGram) and not letters and len(lm.words) < min(SMALL_MODEL, len(found)):
+    elif isinstance(lm, NGram) and not letters and len(lm.words) < min(max(SMALL_MODEL, len(found) / 2), len(found)):
         logger.warning("rescore: it knows %s words, and makes all others less likely", f"{len(lm.words):,}")
 
 

@@ -1,5 +1,7 @@
 """The second pass of a bundle: a language model that weighs the best hypotheses of the search anew."""
 
+import logging
+
 import numpy as np
 
 from ds2.decoder.beam import BeamDecoder
@@ -11,6 +13,8 @@ from ds2.model_record import Record
 from ds2.recognition.foreign_words import warn_of_foreign_rescorer
 from ds2.recognition.options import DecoderOptions
 from ds2.utils.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 
 def make_rescorer(
@@ -28,6 +32,8 @@ def make_rescorer(
     if options.rescore is not None:
         lm = load_sentence_model(options.rescore)
         warn_of_foreign_rescorer(lm, beam, bundle)
+        if bundle.neural_model is not None:
+            logger.warning("rescore: it takes the place of the model's own neural language model")
         return Rescorer(lm, beam.config.lm_weight, beam.config.word_bonus)
     if (part := bundle.neural_model) is None or options.lm is not None:
         return None

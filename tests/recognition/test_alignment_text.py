@@ -95,3 +95,20 @@ def test_texts_without_words_or_with_strange_characters_are_refused(text: str, m
 def test_a_text_in_another_script_wants_another_model() -> None:
     with pytest.raises(InputError, match=r"does not know '设定'; take a model of its language"):
         read_lines(LATIN, "设定", "en")
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "forms"),
+    [
+        ("II", "two", ["II"]),
+        (" XXIV.", "twenty four", ["XXIV.", ""]),
+        ("Chapter XC", "chapter ninety", ["Chapter", "XC"]),
+        ("I", "one", ["I"]),
+        ("I am", "i am", ["I", "am"]),
+        ("IIX", "iix", ["IIX"]),
+        ("mix", "mix", ["mix"]),
+    ],
+)
+def test_roman_numerals_that_are_headings_are_numbers(line: str, words: str, forms: list[str]) -> None:
+    [found] = read_lines(LATIN, line, "en")
+    assert (" ".join(found.words), found.forms) == (words, forms)
