@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ds2.lm.pieces import Pieces
-from ds2.utils.byte_products import COLUMNS, ByteWeight, convolved, multiplies_bytes, rounded
+from ds2.utils.byte_products import ByteWeight, convolved, rounded, worth_it
 from ds2.utils.errors import InputError
 from ds2.utils.int8_linear import Int8Weight, int8_linear
 
@@ -52,7 +52,7 @@ class NeuralModel:
         self.in_bytes = {
             name: ByteWeight.packed(arrays[name], arrays[f"{name}_scales"], signed=True)
             for name in MATRICES
-            if multiplies_bytes() and arrays[name].shape[1] % COLUMNS == 0
+            if worth_it(arrays[name])
         }
         self.vectors = {name: arrays[name] for name in VECTORS}
         self.width = width
@@ -120,13 +120,11 @@ class NeuralModel:
 
     def _product(self, name: str, rows: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
         """(N, K) -> (N, M), by an (M, K) matrix."""
-        size = len(self.matrices[name].scale)
-        bias = np.zeros(size, np.float32) if bias is None else bias
-        if weight := self.in_bytes.get(name):
-            return convolved(rounded(rows, signed=True), [weight], np.pad(bias, (0, len(weight.scale) - size)))[
-                :, :size
-            ]
-        return int8_linear(rows, self.matrices[name], bias)
+        weight = self.matrices[name]
+        bias = np.zeros_like(weight.scale) if bias is None else bias
+        if name in self.in_bytes:
+            return convolved(rounded(rows, signed=True), [self.in_bytes[name]], bias)
+        return int8_linear(rows, weight, bias)
 
 
 @dataclass(frozen=True)

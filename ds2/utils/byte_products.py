@@ -18,6 +18,7 @@ from ds2.utils.processor import processor_flags
 LARGEST = 127
 LANES = 16  # outputs that one instruction adds to
 COLUMNS = 4  # bytes of a row that it multiplies for each of them
+LEAST_WEIGHTS = 1 << 15  # of a matrix: below them float32 takes no time either
 MOST_FINE = 512  # columns up to which the sums of levels of 16 bits are int32
 BLOCKS = 2  # of LANES outputs in a tile
 MANY, FEW = 8, 4  # rows of a tile, all of whose sums stay in registers
@@ -33,6 +34,11 @@ def multiplies_bytes() -> bool:
     return "avx512_vnni" in processor_flags() and not named
 
 
+def worth_it(weight: np.ndarray) -> bool:
+    """Whether products with a (M, K) weight are faster so."""
+    return multiplies_bytes() and weight.shape[1] % COLUMNS == 0 and weight.size >= LEAST_WEIGHTS
+
+
 class ByteWeight(NamedTuple):
     """A (M, K) weight: (M / 16, K / 4, 16, 4) int8 levels, (M,) int32 that sums begin with, (M,) float32 scales."""
 
@@ -41,13 +47,8 @@ class ByteWeight(NamedTuple):
     scale: np.ndarray
 
     @classmethod
-    def fits(cls, rows: int, columns: int) -> bool:
-        """Whether a weight fills whole tiles."""
-        return rows % (LANES * BLOCKS) == 0 and columns % COLUMNS == 0
-
-    @classmethod
     def of(cls, weight: np.ndarray, signed: bool) -> "ByteWeight":
-        """Rounds a (M, K) weight that `fits`; each row's largest becomes 127. `signed`: x may be below 0."""
+        """Rounds a (M, K) weight, K a multiple of 4; each row's largest becomes 127. `signed`: x may be below 0."""
         largest = np.abs(weight).max(1)
         scale = np.where(largest > 0, largest / LARGEST, 1).astype(np.float32)
         return cls.packed(np.rint(weight / scale[:, None]).astype(np.int8), scale, signed)
@@ -145,8 +146,8 @@ def convolved(x: tuple[np.ndarray, np.ndarray], taps: list[ByteWeight], bias: np
     The last rows, for which there are not enough, lack what is not there.
     """
     levels, scale = x
-    y = np.empty((len(levels), len(bias)), np.float32)
-    y[:] = bias
+    y = np.zeros((len(levels), len(taps[0].scale)), np.float32)
+    y[:, : len(bias)] = bias
     for number, weight in enumerate(taps):
         add_products(levels, scale, number, plain(weight), y[: max(0, len(y) - number)])
-    return y
+    return y[:, : len(bias)]

@@ -10,50 +10,47 @@ import numpy as np
 
 from ds2.model.config import CLIP
 from ds2.model.native.layers import NativeTimeDelay
-from ds2.utils.byte_products import MOST_FINE, ByteWeight, convolved, multiplies_bytes, rounded
+from ds2.utils.byte_products import MOST_FINE, ByteWeight, convolved, rounded, worth_it
 from ds2.utils.fast_exp import REORDER
 from ds2.utils.jit import njit
 
-LEAST_WEIGHTS = 1 << 16  # of a product: below them float32 takes no time either
 TINY = 1e-6  # so that a unit that adds nothing is divided by no zero
 
 
 class ByteTimeDelay:
-    """What a `NativeTimeDelay` computes: (B, T + k - 1, C) frames with their context -> (B, T, C')."""
+    """What a `NativeTimeDelay` computes of frames that are at least 0."""
 
-    def __init__(self, layer: NativeTimeDelay, signed: bool):
-        """`signed`: the frames may be below 0."""
+    def __init__(self, layer: NativeTimeDelay):
         self.config, self.bias, self.bypass = layer.config, layer.bias, layer.bypass
-        self.reach, self.signed = layer.first + layer.second - 2, signed
+        self.reach = layer.first + layer.second - 2
         # A unit of the bottleneck is as large as what it adds, so that all are rounded to what matters.
         units = len(layer.narrow)
         size = np.sqrt((layer.wide.reshape(-1, units) ** 2).mean(0)) + np.float32(TINY)
-        self.narrow = _taps(layer.narrow * size[:, None], layer.first, signed)
-        self.wide = _taps(layer.wide / np.tile(size, layer.second), layer.second, True)
+        self.narrow = [ByteWeight.of(each, signed=False) for each in _taps(layer.narrow * size[:, None], layer.first)]
+        wide = layer.wide / np.tile(size, layer.second)
+        self.wide = [ByteWeight.of(each, signed=True) for each in _taps(wide, layer.second)]
         self.fine = units <= MOST_FINE
         self.nothing = np.zeros(units, np.float32)
 
     @classmethod
     def fits(cls, layer: NativeTimeDelay) -> bool:
         """Whether this processor is faster so."""
-        weights = [(layer.narrow, layer.first), (layer.wide, layer.second)]
-        fit = all(ByteWeight.fits(len(weight), weight.shape[1] // taps) for weight, taps in weights)
-        return multiplies_bytes() and fit and all(weight.size >= LEAST_WEIGHTS for weight, _ in weights)
+        return all(map(worth_it, [*_taps(layer.narrow, layer.first), *_taps(layer.wide, layer.second)]))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        """(B, T + k - 1, C) frames with their context -> (B, T, C')."""
+        """(B, T + k - 1, C) frames with their context, at least 0 -> (B, T, C')."""
         batch, frames, width = x.shape
         # The utterances lie one behind the other; what the last frames of one get from the next is left out at the end.
-        narrow = convolved(rounded(x.reshape(-1, width), self.signed), self.narrow, self.nothing)
+        narrow = convolved(rounded(x.reshape(-1, width), signed=False), self.narrow, self.nothing)
         wide = convolved(rounded(narrow, True, self.fine), self.wide, self.bias).reshape(batch, frames, -1)
         result = np.empty((batch, frames - self.reach, wide.shape[2]), np.float32)
         clip_and_add(wide, x[:, self.config.before :] if self.bypass else wide, self.bypass, result)
         return result
 
 
-def _taps(weight: np.ndarray, taps: int, signed: bool) -> list[ByteWeight]:
-    """(M, taps K) -> the weight of each frame."""
-    return [ByteWeight.of(each, signed) for each in weight.reshape(len(weight), taps, -1).swapaxes(0, 1)]
+def _taps(weight: np.ndarray, taps: int) -> np.ndarray:
+    """(M, taps K) -> (taps, M, K)."""
+    return weight.reshape(len(weight), taps, -1).swapaxes(0, 1)
 
 
 @njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)

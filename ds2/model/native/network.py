@@ -5,6 +5,7 @@ import numpy as np
 from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import ModelConfig
 from ds2.model.native.biphones import NativeBiphones
+from ds2.model.native.byte_convolution import ByteConvolution
 from ds2.model.native.byte_time_delay import ByteTimeDelay
 from ds2.model.native.frontend import NativeFrontend
 from ds2.model.native.gate import NativeGate
@@ -21,6 +22,8 @@ from ds2.model.native.recurrent import NativeRecurrentLayer
 from ds2.model.native.slots import SlotBatch, SlotStores
 from ds2.model.steps import Steps
 
+Convolution = NativeConvolution | NativeTimeDelay | ByteConvolution | ByteTimeDelay
+
 
 class Network:
     """Samples -> log-probabilities, as ds2/model/acoustic.py defines them. Its weights are shared and never change."""
@@ -30,25 +33,24 @@ class Network:
         """
         Args:
             outputs: V, tokens.
-            in_bytes: large time-delay layers take 8 bits where the processor is faster so.
+            in_bytes: large convolutions and time-delay layers take 8 bits where the processor is faster so.
 
         Raises:
             InputError: a weight is missing, or has not the shape that the configuration gives it.
         """
         self.config, self.frontend = config, NativeFrontend(config.frontend, weights.under("frontend"))
         # Each layer takes what the one below gives; its weights are checked against the configuration as it is made.
-        self.convolutions: list[NativeConvolution | NativeTimeDelay | ByteTimeDelay] = []
+        self.convolutions: list[Convolution] = []
         self.gates: dict[int, NativeGate] = {}
         channels, self.bins = 1, config.frontend.bins
         for number, each in enumerate(config.convolutions):
             layer = weights.under(f"convolutions.{number}")
-            if each.bottleneck:
-                delay = NativeTimeDelay(channels, each, layer)
-                # What a layer gives is at least 0, the features are not.
-                take_bytes = in_bytes and ByteTimeDelay.fits(delay)
-                self.convolutions.append(ByteTimeDelay(delay, signed=number == 0) if take_bytes else delay)
-            else:
-                self.convolutions.append(NativeConvolution(channels, self.bins, each, layer, config.batch_norm))
+            own = (
+                NativeTimeDelay(channels, each, layer)
+                if each.bottleneck
+                else NativeConvolution(channels, self.bins, each, layer, config.batch_norm)
+            )
+            self.convolutions.append(_in_bytes(own) if in_bytes and number else own)
             channels, self.bins = each.channels, each.bins(self.bins)
             if each.gate:
                 self.gates[number] = NativeGate(channels, each.gate, weights.under(f"gates.{number}"))
@@ -128,6 +130,13 @@ class Network:
         """(B, T, H) -> (B, T, P) log-probabilities of the phones, (B, T, Q) scores of biphones, as far as there are."""
         found = [] if self.phone_output is None else [log_softmax(linear(x, *self.phone_output))]
         return found if self.biphones is None else [*found, self.biphones(x)]
+
+
+def _in_bytes(layer: NativeConvolution | NativeTimeDelay) -> Convolution:
+    """A layer of what other layers give, which is at least 0; as it is where it would be no faster."""
+    if isinstance(layer, NativeTimeDelay):
+        return ByteTimeDelay(layer) if ByteTimeDelay.fits(layer) else layer
+    return ByteConvolution(layer) if ByteConvolution.fits(layer) else layer
 
 
 def _output(layer: LayerWeights, outputs: int, width: int) -> tuple[np.ndarray, np.ndarray]:
