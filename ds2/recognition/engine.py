@@ -17,6 +17,7 @@ from ds2.bundle import read_record
 from ds2.model.config import LEAST_WEIGHTS, ModelConfig, Precision
 from ds2.model_record import Record
 from ds2.recognition.options import EngineName, OfflinePrecision
+from ds2.utils.byte_products import multiplies_bytes
 from ds2.utils.devices import may_have_gpu
 from ds2.utils.errors import ParameterError
 from ds2.utils.extras import need
@@ -59,7 +60,7 @@ class Engine(Protocol):
 
 
 def choose_engine(
-    name: EngineName, path: str | Path, device: str = "auto", precision: Precision = "auto"
+    name: EngineName, path: str | Path, device: str = "auto", precision: Precision = "float32"
 ) -> ChosenEngine:
     """ "auto" -> onnx for an exported model; native on a CPU where torch is missing or no faster; else torch.
 
@@ -80,14 +81,27 @@ def _fastest(path: str | Path, device: str, precision: Precision) -> ChosenEngin
     if find_spec("torch") is None:
         return "native"
     on_cpu = device == "cpu" or (device == "auto" and not may_have_gpu())
-    if not on_cpu or precision not in ("auto", "float32"):
+    if not on_cpu or precision not in ("auto", "float32", "int8"):
         return "torch"
     # Large recurrent matrices are faster where torch runs a batch of utterances, or where they are in int8.
-    return "native" if ModelConfig.of(read_record(path)).recurrent_weights < LEAST_WEIGHTS else "torch"
+    most = 1 if precision == "int8" else LEAST_WEIGHTS
+    return "native" if ModelConfig.of(read_record(path)).recurrent_weights < most else "torch"
+
+
+def served_precision(name: ChosenEngine, path: str | Path, precision: Precision) -> OfflinePrecision:
+    """The precision in which an engine is loaded for live streams; torch rounds the weights of its slots itself.
+
+    Raises:
+        InputError: the bundle is missing or damaged.
+    """
+    if name != "native" or precision not in ("auto", "int8"):
+        return "float32"
+    fits = multiplies_bytes() and not ModelConfig.of(read_record(path)).recurrent_layers
+    return "int8" if fits or precision == "int8" else "float32"
 
 
 def load_engine(
-    name: ChosenEngine, path: str | Path, device: str, precision: OfflinePrecision = "auto"
+    name: ChosenEngine, path: str | Path, device: str, precision: OfflinePrecision = "float32"
 ) -> tuple[Engine, Record]:
     """Loads a bundle, or for onnx also an exported model.onnx -> its engine, its record.
 
@@ -99,8 +113,8 @@ def load_engine(
         from ds2.recognition.torch_engine import load_torch
 
         return load_torch(path, device, precision)
-    if precision == "int8":
-        raise ParameterError("precision", f"int8: the engine {name} takes auto or float32")
+    if name == "onnx" and precision != "float32":
+        raise ParameterError("precision", f"{precision}: the engine onnx computes in float32")
     if device not in ("auto", "cpu"):
         raise ParameterError("device", f"{device!r}: the engine {name} runs on the cpu")
     if name == "native":

@@ -11,8 +11,9 @@ from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import ModelConfig, Precision
 from ds2.model.native.network import NativeSlots, Network
 from ds2.recognition.options import OfflinePrecision
+from ds2.utils.byte_products import multiplies_bytes
 from ds2.utils.devices import Cpu, cpu_threads, one_thread_a_product
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 
 
 class NativeEngine:
@@ -33,17 +34,22 @@ class NativeEngine:
             return list(pool.map(self.network.log_probs, batch))
 
     def slots(self, slots: int, precision: Precision = "auto", phones: bool = False) -> NativeSlots:
-        """See `Engine`; in the precision of the engine."""
-        if precision not in ("auto", "float32"):
-            raise InputError(f"precision {precision}: the engine native takes auto or float32")
+        """See `Engine`; in the precision in which the engine was loaded."""
+        if precision not in ("auto", "float32", "int8"):
+            raise InputError(f"precision {precision}: the engine native computes in float32 or int8")
         return NativeSlots(self.network, slots, phones)
 
 
-def load_native(path: str | Path, precision: OfflinePrecision = "auto") -> tuple[NativeEngine, Bundle]:
+def load_native(path: str | Path, precision: OfflinePrecision) -> tuple[NativeEngine, Bundle]:
     """See `load_engine`."""
     bundle = Bundle.load(path, "numpy")
+    config = ModelConfig.of(bundle)
+    if precision == "int8" and config.recurrent_layers:
+        raise ParameterError("precision", "int8: the engine native computes recurrent layers in float32")
+    if precision == "int8" and not multiplies_bytes():
+        raise ParameterError("precision", "int8: needs a processor that multiplies bytes (AVX-512 VNNI)")
     try:
-        network = Network(ModelConfig.of(bundle), len(bundle.tokens), LayerWeights(bundle.weights), precision == "auto")
+        network = Network(config, len(bundle.tokens), LayerWeights(bundle.weights), in_bytes=precision == "int8")
     except InputError as error:
         raise InputError(f"{path}: {error}; train it again") from error
     return NativeEngine(network), bundle

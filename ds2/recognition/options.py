@@ -11,8 +11,7 @@ from ds2.text import normalize, split_words
 from ds2.utils.errors import ParameterError
 
 EngineName = Literal["auto", "native", "torch", "onnx"]  # what runs the model; auto: torch where it is installed
-# auto: float32, but 8 bits in the time-delay layers of the engine native; int8: in torch's recurrent layers.
-OfflinePrecision = Literal["auto", "float32", "int8"]
+OfflinePrecision = Literal["float32", "int8"]  # int8: of recurrent layers by torch, of other ones by native
 # Nats of a word. Of 8 English texts, 4 recordings with 2 hot words each, 15 nats spoil 1, 20 spoil 5, 25 spoil all.
 MOST_BOOST = 15
 LEAST_BOOST = -100  # nats of a word or a whole phrase: beyond, probabilities would overflow

@@ -74,7 +74,7 @@ class Recognizer:
         device: str = "auto",
         options: DecoderOptions = DEFAULT_OPTIONS,
         engine: EngineName = "auto",
-        precision: OfflinePrecision = "auto",
+        precision: OfflinePrecision = "float32",
     ) -> "Recognizer":
         """Loads a bundle.
 
@@ -83,8 +83,8 @@ class Recognizer:
                 that `ds2 export` has written.
             device: cpu, cuda, or auto: cuda if there is a GPU.
             engine: native (no PyTorch), torch, onnx, or auto: native on a CPU, but torch for large recurrent layers.
-            precision: auto: the engine native takes 8 bits in large time-delay layers where the processor multiplies
-                bytes (VNNI), all else is float32; int8: of recurrent weights, which needs the engine torch.
+            precision: int8 is faster on a CPU: recurrent layers by torch, all others by native, which needs a processor
+                with AVX-512 VNNI.
 
         Raises:
             InputError: the bundle is missing or damaged, its weights do not fit its configuration, or an option cannot

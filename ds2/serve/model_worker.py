@@ -21,8 +21,7 @@ from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.decoder.prefixes import begin
 from ds2.model.config import UNENDED
 from ds2.recognition.chunks import Chunk
-from ds2.recognition.engine import choose_engine
-from ds2.recognition.options import OfflinePrecision
+from ds2.recognition.engine import choose_engine, served_precision
 from ds2.recognition.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig, Dispatcher, Full, Work
 from ds2.serve.messages import (
@@ -209,8 +208,8 @@ def load_setup(config: WorkerConfig) -> Setup:
         InputError: the bundle cannot be read, or cannot stream.
     """
     engine = choose_engine(config.engine, config.model, config.device, config.precision)
-    offline: OfflinePrecision = "float32" if config.precision == "float32" else "auto"
-    recognizer = Recognizer.load(config.model, config.device, config.decoder, engine, offline)
+    precision = served_precision(engine, config.model, config.precision)
+    recognizer = Recognizer.load(config.model, config.device, config.decoder, engine, precision)
     beam = recognizer.beam or BeamDecoder(BeamConfig(WORDLESS_BEAM_WIDTH))
     phones = isinstance(beam, PronouncingDecoder)
     try:

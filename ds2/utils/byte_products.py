@@ -19,7 +19,6 @@ LARGEST = 127
 LANES = 16  # outputs that one instruction adds to
 COLUMNS = 4  # bytes of a row that it multiplies for each of them
 LEAST_WEIGHTS = 1 << 15  # of a matrix: below them float32 takes no time either
-MOST_FINE = 512  # columns up to which the sums of levels of 16 bits are int32
 BLOCKS = 2  # of LANES outputs in a tile
 MANY, FEW = 8, 4  # rows of a tile, all of whose sums stay in registers
 
@@ -92,20 +91,16 @@ def add_one(x, scale, i, weights, start, weight_scale, block, y, j):  # type: ig
 
 
 @kernel
-def round_rows(x, signed, levels, scale):  # type: ignore[no-untyped-def]
-    """(N, K) float32 -> levels (N, K) or (N, 2 K) uint8, (N,) float32 scales; a row's largest has the largest level."""
-    size = x.shape[1]
-    fine = levels.shape[1] > size
-    most = np.float32(2**15 - 1 if fine else LARGEST if signed else 2 * LARGEST + 1)
-    shift = np.float32((2**15 if fine else LARGEST + 1 if signed else 0) + 0.5)
-    bits = x.view(np.int32)
+def round_rows(x, most, above, levels, scale):  # type: ignore[no-untyped-def]
+    """(N, K) float32 -> (N, K) or (N, 2 K) uint8, (N,) float32 scales; each row's largest becomes `most`, 0 `above`."""
+    size, shift, bits = x.shape[1], np.float32(above + 0.5), x.view(np.int32)
     for n in range(len(x)):
         row, own, largest = x[n], levels[n], np.int32(0)
         for each in bits[n]:  # of floats without their sign: the larger one has the larger bits
             largest = max(largest, each & np.int32(0x7FFFFFFF))
-        scale[n] = np.int32(largest).view(np.float32) / most if largest > 0 else np.float32(1)
+        scale[n] = np.int32(largest).view(np.float32) / np.float32(most) if largest > 0 else np.float32(1)
         share = np.float32(1) / scale[n]
-        if fine:
+        if len(own) > size:
             for k in range(size):
                 level = np.int32(row[k] * share + shift)
                 own[k], own[size + k] = np.uint8(level >> 8), np.uint8(level)
@@ -133,10 +128,12 @@ def add_products(x, scale, first, weight, y):  # type: ignore[no-untyped-def]
 
 
 def rounded(x: np.ndarray, signed: bool, fine: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """(N, K) -> (N, K) uint8 levels, (N,) float32 scales; `fine` and signed: (N, 2 K), 16 bits."""
-    levels = np.empty((len(x), x.shape[1] * (2 if fine else 1)), np.uint8)
-    scale = np.empty(len(x), np.float32)
-    round_rows(np.ascontiguousarray(x, np.float32), signed, levels, scale)
+    """(N, K) -> (N, K) uint8 levels, (N,) float32 scales; `fine`: (N, 2 K), as many bits as keep all sums in int32."""
+    count, columns = x.shape
+    levels, scale = np.empty((count, columns * (2 if fine else 1)), np.uint8), np.empty(count, np.float32)
+    above = (2**15 if fine else LARGEST + 1) if signed else 0
+    most = min(2**15 - 1, (2**31 - 1) // (LARGEST * columns)) if fine else 255 - above
+    round_rows(np.ascontiguousarray(x, np.float32), most, above, levels, scale)
     return levels, scale
 
 

@@ -31,7 +31,7 @@ every_engine = pytest.mark.parametrize("engine", ["native", pytest.param("onnx",
 @pytest.mark.parametrize("bundle", ["digits", "english"])
 def test_transcripts_are_those_of_torch(engine: EngineName, bundle: str, options: DecoderOptions) -> None:
     """By phones and a language model in english, by a closed vocabulary in digits."""
-    ours, torchs = (Recognizer.load(bundle, "cpu", options, each, "float32") for each in (engine, "torch"))
+    ours, torchs = (Recognizer.load(bundle, "cpu", options, each) for each in (engine, "torch"))
     for path in RECORDINGS:
         one, other = ours.transcribe(path), torchs.transcribe(path)
         assert one.text == other.text != ""
@@ -45,7 +45,7 @@ def test_transcripts_are_those_of_torch(engine: EngineName, bundle: str, options
 @pytest.mark.parametrize("bundle", ["digits-streaming", "english"])
 def test_a_stream_gives_what_torchs_gives(engine: EngineName, bundle: str, sizes: list[int]) -> None:
     """However it is cut, also where it is shorter than a window."""
-    ours, torchs = (Recognizer.load(bundle, "cpu", engine=each, precision="float32") for each in (engine, "torch"))
+    ours, torchs = (Recognizer.load(bundle, "cpu", engine=each) for each in (engine, "torch"))
     samples = (0.1 * np.random.default_rng(0).standard_normal(sum(sizes))).astype(np.float32)
     ends = np.cumsum(sizes)[:-1]
     found = [live_log_probs(recognizer.model, np.split(samples, ends)) for recognizer in (ours, torchs)]

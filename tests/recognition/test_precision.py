@@ -7,7 +7,11 @@ import pytest
 from helpers.live import live_log_probs
 
 from ds2.audio.files import read_audio_array
+from ds2.recognition import engine as engine_module
+from ds2.recognition import native_engine
+from ds2.recognition.engine import choose_engine, served_precision
 from ds2.recognition.recognizer import Recognizer
+from ds2.utils.byte_products import multiplies_bytes
 from ds2.utils.errors import ParameterError
 
 AUDIO = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
@@ -39,3 +43,33 @@ def test_onnxruntime_computes_in_float32() -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     with pytest.raises(ParameterError, match="precision: int8: the engine onnx computes in float32"):
         Recognizer.load("digits", engine="onnx", precision="int8")
+
+
+@pytest.mark.skipif(not multiplies_bytes(), reason="needs a processor with AVX-512 VNNI")
+def test_english_takes_8_bits_without_torch() -> None:
+    assert choose_engine("auto", "english", "cpu", "int8") == "native"
+    assert choose_engine("auto", "digits", "cpu", "int8") == "torch"
+    plain, rounded = (Recognizer.load("english", "cpu", precision=precision).model for precision in ("float32", "int8"))
+    samples = read_audio_array(RECORDINGS[0], 16000)[0]
+    rows = [engine.log_probs([samples])[0] for engine in (plain, rounded)]
+    assert 0 < np.abs(np.exp(rows[0]) - np.exp(rows[1])).max() < 0.1
+    with pytest.raises(ParameterError, match="precision: int8: the engine native computes recurrent layers in float32"):
+        Recognizer.load("digits", engine="native", precision="int8")
+
+
+def test_a_processor_without_the_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server computes in float32 then; who asks for int8 is told."""
+    monkeypatch.setattr(native_engine, "multiplies_bytes", lambda: False)
+    monkeypatch.setattr(engine_module, "multiplies_bytes", lambda: False)
+    with pytest.raises(ParameterError, match="precision: int8: needs a processor that multiplies bytes"):
+        Recognizer.load("english", engine="native", precision="int8")
+    assert served_precision("native", "english", "auto") == "float32"
+
+
+def test_the_precision_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "multiplies_bytes", lambda: True)
+    asked = [("native", "auto"), ("native", "int8"), ("native", "float32"), ("torch", "auto"), ("onnx", "auto")]
+    assert [served_precision(name, "english", precision) for name, precision in asked] == [
+        "int8", "int8", "float32", "float32", "float32",
+    ]  # fmt: skip
+    assert served_precision("native", "digits-streaming", "auto") == "float32"  # its layers are recurrent

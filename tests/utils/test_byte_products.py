@@ -10,8 +10,8 @@ from ds2.utils.byte_products import (
     BLOCKS,
     FEW,
     LANES,
+    LEAST_WEIGHTS,
     MANY,
-    MOST_FINE,
     ByteWeight,
     add_few,
     add_many,
@@ -20,6 +20,7 @@ from ds2.utils.byte_products import (
     multiplies_bytes,
     round_rows,
     rounded,
+    worth_it,
 )
 from ds2.utils.int8_linear import LARGEST
 
@@ -48,7 +49,7 @@ def test_the_instruction_gives_what_whole_numbers_give(
 ) -> None:
     draw = np.random.default_rng(seed)
     x = draw.standard_normal((rows, 4 * columns)).astype(np.float32) * draw.choice([0.01, 1, 300])
-    levels = rounded(x if signed else np.abs(x), signed, fine and signed)
+    levels = rounded(x if signed else np.abs(x), signed, fine)
     weights = [
         ByteWeight.of(draw.standard_normal((LANES * BLOCKS * tiles, 4 * columns)).astype(np.float32), signed)
         for _ in range(taps)
@@ -88,12 +89,16 @@ def test_products_are_near_those_in_double_precision(signed: bool, fine: bool, e
 
 
 @needs_the_instruction
-def test_the_largest_sums_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Levels of 16 bits in as many columns as are taken, all at their ends."""
-    x = np.full((1, MOST_FINE), -1, np.float32)
-    weight = np.full((LANES * BLOCKS, MOST_FINE), 3, np.float32)
-    found = convolved(rounded(x, True, True), [ByteWeight.of(weight, True)], np.zeros(LANES * BLOCKS, np.float32))
-    assert np.allclose(found, -3 * MOST_FINE, rtol=1e-4)
+@pytest.mark.parametrize("columns", [4, 512, 516, 1024, 4096])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_largest_sums_fit(columns: int, sign: int) -> None:
+    """Levels of both planes, all at their ends."""
+    x = np.full((1, columns), sign, np.float32)
+    weight = np.full((LANES * BLOCKS, columns), 3, np.float32)
+    nothing = np.zeros(LANES * BLOCKS, np.float32)
+    for signed in (True, False) if sign > 0 else (True,):
+        found = convolved(rounded(x, signed, fine=True), [ByteWeight.of(weight, signed)], nothing)
+        assert np.allclose(found, sign * 3 * columns, rtol=1e-3)
 
 
 def test_rows_are_rounded_to_their_own_scale() -> None:
@@ -113,9 +118,13 @@ def test_a_weight_is_padded_to_whole_tiles() -> None:
     weight = ByteWeight.packed(np.ones((33, 4), np.int8), np.ones(33, np.float32), signed=True)
     assert weight.levels.shape == (4, 1, LANES, 4)
     assert weight.start.tolist() == [-512] * 33 + [0] * 31
-    assert ByteWeight.fits(64, 8)
-    assert not ByteWeight.fits(48, 8)
-    assert not ByteWeight.fits(64, 6)
+
+
+@needs_the_instruction
+def test_small_matrices_stay_as_they_are() -> None:
+    assert worth_it(np.zeros((LEAST_WEIGHTS // 8, 8)))
+    assert not worth_it(np.zeros((LEAST_WEIGHTS // 8 - 1, 8)))
+    assert not worth_it(np.zeros((LEAST_WEIGHTS, 6)))  # no whole number of columns at once
 
 
 def test_the_instruction_is_for_this_processor_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,4 +151,4 @@ def test_flags_are_those_of_linux(monkeypatch: pytest.MonkeyPatch, tmp_path) -> 
 def test_rounding_takes_what_is_no_number() -> None:
     """Damaged weights may give it: nothing breaks."""
     levels, scale = np.empty((1, 4), np.uint8), np.empty(1, np.float32)
-    round_rows(np.array([[np.nan, np.inf, 1, 0]], np.float32), True, levels, scale)
+    round_rows(np.array([[np.nan, np.inf, 1, 0]], np.float32), 127, 128, levels, scale)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ds2.model.config import CLIP
 from ds2.model.native.layers import NativeTimeDelay
-from ds2.utils.byte_products import MOST_FINE, ByteWeight, convolved, rounded, worth_it
+from ds2.utils.byte_products import ByteWeight, convolved, rounded, worth_it
 from ds2.utils.fast_exp import REORDER
 from ds2.utils.jit import njit
 
@@ -29,7 +29,6 @@ class ByteTimeDelay:
         self.narrow = [ByteWeight.of(each, signed=False) for each in _taps(layer.narrow * size[:, None], layer.first)]
         wide = layer.wide / np.tile(size, layer.second)
         self.wide = [ByteWeight.of(each, signed=True) for each in _taps(wide, layer.second)]
-        self.fine = units <= MOST_FINE
         self.nothing = np.zeros(units, np.float32)
 
     @classmethod
@@ -42,7 +41,7 @@ class ByteTimeDelay:
         batch, frames, width = x.shape
         # The utterances lie one behind the other; what the last frames of one get from the next is left out at the end.
         narrow = convolved(rounded(x.reshape(-1, width), signed=False), self.narrow, self.nothing)
-        wide = convolved(rounded(narrow, True, self.fine), self.wide, self.bias).reshape(batch, frames, -1)
+        wide = convolved(rounded(narrow, signed=True, fine=True), self.wide, self.bias).reshape(batch, frames, -1)
         result = np.empty((batch, frames - self.reach, wide.shape[2]), np.float32)
         clip_and_add(wide, x[:, self.config.before :] if self.bypass else wide, self.bypass, result)
         return result

@@ -1,4 +1,4 @@
-"""Time-delay layers in 8 bits against float32, alone, in a network, and live."""
+"""Convolutions and time-delay layers in 8 bits against float32, alone, in a network, and live."""
 
 import dataclasses
 
@@ -8,11 +8,12 @@ from helpers.architectures import GATED, in_chunks, joined, state, trained
 
 from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import ConvolutionConfig
-from ds2.model.native import byte_time_delay
+from ds2.model.native.byte_convolution import ByteConvolution
 from ds2.model.native.byte_time_delay import ByteTimeDelay, clip_and_add
-from ds2.model.native.layers import NativeTimeDelay
+from ds2.model.native.layers import NativeConvolution
 from ds2.model.native.network import NativeSlots, Network
 from ds2.model.steps import Steps
+from ds2.utils import byte_products
 from ds2.utils.byte_products import multiplies_bytes
 
 pytestmark = pytest.mark.skipif(not multiplies_bytes(), reason="needs a processor with AVX-512 VNNI")
@@ -20,8 +21,9 @@ pytestmark = pytest.mark.skipif(not multiplies_bytes(), reason="needs a processo
 CONFIG = dataclasses.replace(
     GATED,
     convolutions=(
-        GATED.convolutions[0],
-        ConvolutionConfig(64, (0, 3), (1, 2), gate=3),
+        dataclasses.replace(GATED.convolutions[0], channels=4),
+        ConvolutionConfig(8, (5, 3), (2, 1)),
+        ConvolutionConfig(64, (0, 3), (1, 1), gate=3),
         ConvolutionConfig(64, (1, 3), (1, 1), bottleneck=32, bypass=0.66),
         ConvolutionConfig(64, (1, 5), (1, 1), lookahead=1, bottleneck=32, bypass=0.66, gate=2),
     ),
@@ -30,7 +32,7 @@ CONFIG = dataclasses.replace(
 
 @pytest.fixture(autouse=True)
 def small_layers_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(byte_time_delay, "LEAST_WEIGHTS", 1)
+    monkeypatch.setattr(byte_products, "LEAST_WEIGHTS", 1)
 
 
 def networks() -> tuple[Network, Network]:
@@ -43,11 +45,12 @@ def networks() -> tuple[Network, Network]:
 @pytest.mark.parametrize("batch", [1, 3])
 def test_a_layer_is_near_float32(batch: int) -> None:
     plain, in_bytes = networks()
-    for number in (2, 3):
+    assert isinstance(in_bytes.convolutions[0], NativeConvolution)  # features may be below 0
+    for number, kind in ((1, ByteConvolution), (2, ByteConvolution), (3, ByteTimeDelay), (4, ByteTimeDelay)):
         layer, other = plain.convolutions[number], in_bytes.convolutions[number]
-        assert isinstance(layer, NativeTimeDelay)
-        assert isinstance(other, ByteTimeDelay)
-        x = np.random.default_rng(number).random((batch, 40, 64), np.float32)
+        assert isinstance(other, kind)
+        width = layer.bins * layer.inputs if isinstance(layer, NativeConvolution) else 64
+        x = np.random.default_rng(number).random((batch, 40, width), np.float32)
         expected, found = layer(x), other(x)
         assert found.shape == expected.shape
         assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
