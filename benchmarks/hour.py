@@ -1,6 +1,6 @@
 """An hour of speech at the shell: real-time factor, memory, and every format read by an outside parser.
 
-    python benchmarks/hour.py RECORDING... [--hours 1]
+    python benchmarks/hour.py RECORDING... [--hours 1] [--precision float32]
 
 The recordings are joined, again and again, to a WAV of an hour; `ds2 transcribe --format all` transcribes it with the
 default model. Goals on two cores: real-time factor 0.03, 500 MB.
@@ -32,11 +32,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recordings", type=Path, nargs="+")
     parser.add_argument("--hours", type=float, default=1.0)
+    parser.add_argument("--precision", default="float32")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         seconds = join(arguments.recordings, folder / "hour.wav", 3600 * arguments.hours)
         command = [sys.executable, "-m", "ds2", "transcribe", str(folder / "hour.wav"), "--format", "all"]
+        command += ["--precision", arguments.precision]
         began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([*command, "--output", name], check=True)
         wall, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
     Results = Iterator[tuple[RecordingSpan, Transcript | InputError]]
 
+GO_ON = "add --skip-existing to transcribe the rest"
+
 
 def transcribe_command(
     files: Files,
@@ -87,8 +89,7 @@ def transcribe_command(
         recognizer = recognizer.with_alternatives(transcripts.alternatives)
     if folder is not None:
         recordings = _to_do(folder, recordings, transcripts.skip_existing, messages.quiet)
-    remedy = "" if folder is None else "add --skip-existing to transcribe the rest"
-    with _progress(recordings, messages.quiet, separate) as on_audio, stopping_says(remedy):
+    with _progress(recordings, messages.quiet, separate) as on_audio, stopping_says(GO_ON if folder else ""):
         if recordings and recordings[0].path == STDIN:
             results = _standard_input(recognizer, recordings[0], folder)
         else:

@@ -62,36 +62,37 @@ class ByteWeight(NamedTuple):
         return cls(np.ascontiguousarray(packed), start, scale)
 
 
-def add_many(x, scale, i, weights, start, weight_scale, block, y, j):  # type: ignore[no-untyped-def]
+def add_many(x, i, weight, block, y, j):  # type: ignore[no-untyped-def]
     """y[j : j + MANY, outputs] += x[i : i + MANY] weight[outputs]^T, outputs of BLOCKS blocks.
 
     Args:
-        x, scale: (N, K) or (N, 2 K) uint8, (N,) float32.
-        weights, start, weight_scale: of a ByteWeight.
+        x: (N, K) or (N, 2 K) uint8 levels, (N,) float32 scales.
+        weight: the parts of a ByteWeight.
         y: (N', M) float32.
     """
     for row in range(MANY):
-        add_one(x, scale, i + row, weights, start, weight_scale, block, y, j + row)
+        add_one(x, i + row, weight, block, y, j + row)
 
 
-def add_few(x, scale, i, weights, start, weight_scale, block, y, j):  # type: ignore[no-untyped-def]
-    """The same of FEW rows."""
+def add_few(x, i, weight, block, y, j):  # type: ignore[no-untyped-def]
+    """The same of FEW rows, x (N, K) and y (N', M)."""
     for row in range(FEW):
-        add_one(x, scale, i + row, weights, start, weight_scale, block, y, j + row)
+        add_one(x, i + row, weight, block, y, j + row)
 
 
-def add_one(x, scale, i, weights, start, weight_scale, block, y, j):  # type: ignore[no-untyped-def]
-    """The same of one row."""
+def add_one(x, i, weight, block, y, j):  # type: ignore[no-untyped-def]
+    """The same of one row, x (N, K) and y (N', M)."""
+    (levels, scale), (weights, start, weight_scale) = x, weight
     outputs = slice(block * LANES, (block + BLOCKS) * LANES)
     rows = weights[block : block + BLOCKS].swapaxes(1, 2).reshape(BLOCKS * LANES, -1).astype(np.int32)
     sums = start[outputs]
-    for number, plane in enumerate(x[i].astype(np.int32).reshape(-1, rows.shape[1])):
+    for number, plane in enumerate(levels[i].astype(np.int32).reshape(-1, rows.shape[1])):
         sums = sums * (256 if number else 1) + rows @ plane
     y[j, outputs] += sums * scale[i] * weight_scale[outputs]
 
 
 @kernel
-def round_rows(x, most, above, levels, scale):  # type: ignore[no-untyped-def]
+def round_to_bytes(x, most, above, levels, scale):  # type: ignore[no-untyped-def]
     """(N, K) float32 -> (N, K) or (N, 2 K) uint8, (N,) float32 scales; each row's largest becomes `most`, 0 `above`."""
     size, shift, bits = x.shape[1], np.float32(above + 0.5), x.view(np.int32)
     for n in range(len(x)):
@@ -110,20 +111,19 @@ def round_rows(x, most, above, levels, scale):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_products(x, scale, first, weight, y):  # type: ignore[no-untyped-def]
-    """y (N', M) += x[first : first + N'] weight^T, of levels (N, K) or (N, 2 K) and a ByteWeight."""
-    weights, start, weight_scale = weight
+def add_products(x, first, weight, y):  # type: ignore[no-untyped-def]
+    """y (N', M) += x[first : first + N'] weight^T, of levels (N, K) or (N, 2 K) with their scales, and a ByteWeight."""
     rows = len(y)
-    for block in range(0, len(weights), BLOCKS):
+    for block in range(0, len(weight[0]), BLOCKS):
         n = 0
         while n + MANY <= rows:
-            add_many(x, scale, first + n, weights, start, weight_scale, block, y, n)
+            add_many(x, first + n, weight, block, y, n)
             n += MANY
         while n + FEW <= rows:
-            add_few(x, scale, first + n, weights, start, weight_scale, block, y, n)
+            add_few(x, first + n, weight, block, y, n)
             n += FEW
         while n < rows:
-            add_one(x, scale, first + n, weights, start, weight_scale, block, y, n)
+            add_one(x, first + n, weight, block, y, n)
             n += 1
 
 
@@ -133,7 +133,7 @@ def rounded(x: np.ndarray, signed: bool, fine: bool = False) -> tuple[np.ndarray
     levels, scale = np.empty((count, columns * (2 if fine else 1)), np.uint8), np.empty(count, np.float32)
     above = (2**15 if fine else LARGEST + 1) if signed else 0
     most = min(2**15 - 1, (2**31 - 1) // (LARGEST * columns)) if fine else 255 - above
-    round_rows(np.ascontiguousarray(x, np.float32), most, above, levels, scale)
+    round_to_bytes(np.ascontiguousarray(x, np.float32), most, above, levels, scale)
     return levels, scale
 
 
@@ -142,9 +142,8 @@ def convolved(x: tuple[np.ndarray, np.ndarray], taps: list[ByteWeight], bias: np
 
     The last rows, for which there are not enough, lack what is not there.
     """
-    levels, scale = x
-    y = np.zeros((len(levels), len(taps[0].scale)), np.float32)
+    y = np.zeros((len(x[1]), len(taps[0].scale)), np.float32)
     y[:, : len(bias)] = bias
     for number, weight in enumerate(taps):
-        add_products(levels, scale, number, plain(weight), y[: max(0, len(y) - number)])
+        add_products(x, number, plain(weight), y[: max(0, len(y) - number)])
     return y[:, : len(bias)]

@@ -18,7 +18,7 @@ from ds2.utils.byte_products import (
     add_one,
     convolved,
     multiplies_bytes,
-    round_rows,
+    round_to_bytes,
     rounded,
     worth_it,
 )
@@ -29,12 +29,11 @@ needs_the_instruction = pytest.mark.skipif(not multiplies_bytes(), reason="needs
 
 def by_numpy(x: tuple[np.ndarray, np.ndarray], taps: list[ByteWeight], bias: np.ndarray) -> np.ndarray:
     """`convolved` by the functions of Python that the instruction stands for."""
-    levels, scale = x
-    y = np.tile(bias, (len(levels), 1))
+    y = np.tile(bias, (len(x[0]), 1))
     for number, weight in enumerate(taps):
         for block in range(0, len(weight.levels), BLOCKS):
             for n in range(len(y) - number):
-                add_one(levels, scale, n + number, *weight, block, y, n)
+                add_one(x, n + number, weight, block, y, n)
     return y
 
 
@@ -67,9 +66,9 @@ def test_tiles_of_many_and_few_rows_are_rows_one_by_one() -> None:
     weight = ByteWeight.of(draw.standard_normal((LANES * BLOCKS, 8)).astype(np.float32), signed=True)
     for add, rows in ((add_many, MANY), (add_few, FEW)):
         tile, one = np.zeros((2, rows, LANES * BLOCKS), np.float32)
-        add(levels, scale, 0, *weight, 0, tile, 0)
+        add((levels, scale), 0, weight, 0, tile, 0)
         for row in range(rows):
-            add_one(levels, scale, row, *weight, 0, one, row)
+            add_one((levels, scale), row, weight, 0, one, row)
         assert np.array_equal(tile, one)
         assert tile.any(1).all()
 
@@ -151,4 +150,4 @@ def test_flags_are_those_of_linux(monkeypatch: pytest.MonkeyPatch, tmp_path) -> 
 def test_rounding_takes_what_is_no_number() -> None:
     """Damaged weights may give it: nothing breaks."""
     levels, scale = np.empty((1, 4), np.uint8), np.empty(1, np.float32)
-    round_rows(np.array([[np.nan, np.inf, 1, 0]], np.float32), 127, 128, levels, scale)
+    round_to_bytes(np.array([[np.nan, np.inf, 1, 0]], np.float32), 127, 128, levels, scale)

@@ -1,6 +1,6 @@
 """Convolutions in 8 bits, for processors that multiply bytes; see byte_time_delay.py.
 
-windows over frequency of each frame, once  --all taps of the kernel side by side-->  the sums of shifted taps
+windows over frequency of each frame, once; all taps of the kernel side by side --> the sums of shifted taps
 """
 
 import numpy as np
