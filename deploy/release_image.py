@@ -1,6 +1,6 @@
 """An image as a file for docker load, the same bytes each time.
 
-    docker load --input ds2-0.2.0-cpu.tar.gz
+    docker load --input ds2-0.2.0-cpu.tgz
 
 Needs a docker daemon. Debian's packages are those of the day, Python's those of constraints.txt.
 """

@@ -81,10 +81,11 @@ def _fastest(path: str | Path, device: str, precision: Precision) -> ChosenEngin
     if find_spec("torch") is None:
         return "native"
     on_cpu = device == "cpu" or (device == "auto" and not may_have_gpu())
-    if not on_cpu or precision not in ("auto", "float32", "int8"):
+    in_bytes = precision == "int8" and multiplies_bytes()
+    if not on_cpu or (precision not in ("auto", "float32") and not in_bytes):
         return "torch"
     # Large recurrent matrices are faster where torch runs a batch of utterances, or where they are in int8.
-    most = 1 if precision == "int8" else LEAST_WEIGHTS
+    most = 1 if in_bytes else LEAST_WEIGHTS
     return "native" if ModelConfig.of(read_record(path)).recurrent_weights < most else "torch"
 
 

@@ -15,6 +15,7 @@ from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.mixing import mix
 from ds2.lm.ngram import NGram
 from ds2.lm.pruning import prune
+from ds2.recognition.engine import served_precision
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.model_names import MODELS
 
@@ -54,6 +55,8 @@ def _warm_up_inference() -> Iterator[str]:
             stream.accept(noise, recognizer.sample_rate)
             stream.partial()
             stream.finish()
+        if served_precision("native", path, "auto") == "int8":
+            Recognizer.load(path, "cpu", engine="native", precision="int8").transcribe(noise, recognizer.sample_rate)
         yield path.stem
     compact(begin(0))  # only a long stream needs it
     BeamDecoder().stable(BeamDecoder().begin())  # only a server that says what will not change

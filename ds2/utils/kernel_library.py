@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from ds2.utils.processor import processor_line
+
 logger = logging.getLogger(__name__)
 
 PACKAGE = Path(__file__).parents[1]
 MODULE = "ds2_kernels"
-PROCESSOR = Path("/proc/cpuinfo")
 NAME = "NUMBA_CPU_NAME"
 KINDS: dict[type, str] = {
     bool: "b", np.bool_: "b", int: "i", np.int64: "i", float: "d", np.float64: "d", np.float32: "f", type(None): "n",
@@ -92,7 +93,7 @@ def _found_library() -> tuple[Any, dict[str, dict[str, str]]]:
     for path in library_places():
         try:
             table = json.loads(path.with_suffix(".json").read_text())
-            if (needed := NEEDED.get(os.environ.get(NAME, ""), "")) not in _processor_line():
+            if (needed := NEEDED.get(os.environ.get(NAME, ""), "")) not in processor_line():
                 raise ImportError(f"this processor lacks {needed}")
             rooms = table["rooms"]
             if table["stamp"] == stamp_of_sources(rooms) or table["digest"] == digest_of_sources(rooms):
@@ -121,16 +122,7 @@ def library_places() -> list[Path]:
 
 def _processor() -> str:
     """The processor that numba compiles for: the one that NUMBA_CPU_NAME names, or a hash of what this one can do."""
-    return os.environ.get(NAME) or hashlib.sha256(_processor_line().encode()).hexdigest()[:16]
-
-
-def _processor_line() -> str:
-    """Linux's line of what the processor can do; empty elsewhere."""
-    try:
-        with PROCESSOR.open() as lines:
-            return next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    except OSError:
-        return ""
+    return os.environ.get(NAME) or hashlib.sha256(processor_line().encode()).hexdigest()[:16]
 
 
 def stamp_of_sources(rooms: list[str]) -> str:

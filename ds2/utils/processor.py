@@ -27,9 +27,13 @@ def processor_features() -> frozenset[str]:
 @functools.cache
 def processor_flags() -> frozenset[str]:
     """By Linux's names, which need no LLVM; none elsewhere."""
+    return frozenset(processor_line().partition(":")[2].split())
+
+
+def processor_line() -> str:
+    """Linux's line of what the processor can do; empty elsewhere."""
     try:
         with FLAGS.open() as lines:
-            line = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+            return next((line for line in lines if line.startswith(("flags", "Features"))), "")
     except OSError:
-        return frozenset()
-    return frozenset(line.partition(":")[2].split())
+        return ""

@@ -64,6 +64,7 @@ def test_a_processor_without_the_instruction(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ParameterError, match="precision: int8: needs a processor that multiplies bytes"):
         Recognizer.load("english", engine="native", precision="int8")
     assert served_precision("native", "english", "auto") == "float32"
+    assert choose_engine("auto", "english", "cpu", "int8") == "torch"
 
 
 def test_the_precision_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,7 @@ def test_a_library_that_does_not_fit_is_not_used(package: Path, tmp_path: Path, 
         library.write_bytes(b"no library")
     code = f"import sys\n{USE}"
     if damage == "processor":
-        code = f"from ds2.utils import kernel_library; kernel_library._processor_line = lambda: 'flags: none'\n{code}"
+        code = f"from ds2.utils import kernel_library; kernel_library.processor_line = lambda: 'flags: none'\n{code}"
     done = run(copy, code)
     assert done.stdout.strip() == f"{BOTH}True", done.stderr
     assert ("not used" in done.stderr) == (damage in ("table", "library"))

@@ -1,6 +1,7 @@
 """Convolutions in 8 bits, for processors that multiply bytes; see byte_time_delay.py.
 
-windows over frequency of each frame, once; all taps of the kernel side by side --> the sums of shifted taps
+Each frame's windows over frequency are multiplied once, by all taps of the kernel side by side; what the taps give of
+neighbouring frames is added.
 """
 
 import numpy as np
