@@ -46,7 +46,11 @@ def parse_command_line(arguments: Sequence[str]) -> Callable[[], int] | None:
         report = errors.getvalue()
         extra = _extra_file(report, arguments)
         message = f"{extra}: more files than ds2 {name} takes; options name others" if extra else ""
-        if (unknown := UNRECOGNIZED.match(_one_line(report))) and unknown[1][0] == "-" and Path(unknown[1]).exists():
+        if (
+            (unknown := UNRECOGNIZED.match(_one_line(report)))
+            and unknown[1].startswith("-")
+            and Path(unknown[1]).exists()
+        ):
             message = f"{unknown[1]}: a name with a dash before it; write ./{unknown[1]}"
         if (nameless := NAMELESS.match(_one_line(report))) and f"--{nameless[1]}" in arguments:
             message = f"--{nameless[1]}: it has no name here, and comes first: ds2 {name} {nameless[1].upper()}"

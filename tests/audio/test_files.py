@@ -4,6 +4,7 @@ import contextlib
 import io
 import math
 import os
+import re
 import struct
 from pathlib import Path
 
@@ -419,6 +420,16 @@ def wav(riff: int, data: int, there: int) -> bytes:
 def test_wav_with_a_careless_header_is_read(tmp_path: Path, riff: int, data: int, there: int) -> None:
     (tmp_path / "a.wav").write_bytes(wav(riff, data, there))
     assert len(read_audio(tmp_path / "a.wav")[0]) == there
+
+
+def test_a_wav_whose_recorder_did_not_end_is_not_called_empty(tmp_path: Path) -> None:
+    """Its sound is there, and FFmpeg reads it; who is told that it is empty deletes it."""
+    (tmp_path / "a.wav").write_bytes(wav(0, 0, 4000))
+    assert re.search(
+        r"says that it holds no sound, but 0\.50 s follow.*ffmpeg -i \S*a\.wav", refused(tmp_path / "a.wav")
+    )
+    with av.open(str(tmp_path / "a.wav")) as container:
+        assert sum(frame.samples for frame in container.decode(audio=0)) == 4000
 
 
 @pytest.mark.parametrize("rate", [0, 999, 768_001, 12_345_677, 2**31 - 1])

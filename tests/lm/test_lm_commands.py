@@ -137,6 +137,17 @@ def test_prose_is_normalised_or_warned_of(run: Run, folder: Path) -> None:
     assert words.read_text().islower()
 
 
+def test_the_texts_of_a_manifest_are_sentences(run: Run, folder: Path) -> None:
+    line = '{"audio_filepath": "a.wav", "duration": 1.0, "text": "%s"}\n'
+    (folder / "train.jsonl").write_text(line % "one two" + line % "two three")
+    run("build", str(folder / "train.jsonl"), "-o", str(folder / "a.lm"), "--order", "2")
+    assert {"one", "two", "three"} < set(NGram.load(folder / "a.lm").words)
+    (folder / "bad.jsonl").write_text(line % "one" + "two three\n")
+    code, _, error = run("build", str(folder / "bad.jsonl"), "-o", str(folder / "b.lm"), "--order", "2")
+    assert code == 2
+    assert "bad.jsonl:2: no line of a manifest with a text" in error
+
+
 def test_ideographs_are_known_by_characters(run: Run, folder: Path) -> None:
     text = folder / "zh.txt"
     text.write_text("今天天气很好\n我们去公园\n" * 3)

@@ -181,3 +181,13 @@ def test_recordings_that_cannot_be_read_are_named(path: Path, tmp_path: Path) ->
     (tmp_path / "good.opus").write_bytes(b"none either")
     with pytest.raises(ValueError, match="none of 2 utterances can be read"):
         tune_second_pass(recognizer, read_manifest(manifest))
+
+
+def test_another_model_in_place_of_the_neural_one_is_told(
+    path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may be far worse: the neural one belongs to the search."""
+    words, orders = estimate([["ab"], ["aab", "ab"]], EstimateConfig(2))
+    NGram.from_orders(words, orders).save(tmp_path / "other.lm")
+    Recognizer.load(path, options=DecoderOptions(rescore=tmp_path / "other.lm"))
+    assert "rescore: it takes the place of the model's own neural language model" in caplog.messages
