@@ -44,17 +44,14 @@ def parse_command_line(arguments: Sequence[str]) -> Callable[[], int] | None:
         if not end.code:
             return None
         report = errors.getvalue()
-        extra = _extra_file(report, arguments)
+        line = _one_line(report)
+        extra = _extra_file(line, arguments)
         message = f"{extra}: more files than ds2 {name} takes; options name others" if extra else ""
-        if (
-            (unknown := UNRECOGNIZED.match(_one_line(report)))
-            and unknown[1].startswith("-")
-            and Path(unknown[1]).exists()
-        ):
+        if (unknown := UNRECOGNIZED.match(line)) and unknown[1].startswith("-") and Path(unknown[1]).exists():
             message = f"{unknown[1]}: a name with a dash before it; write ./{unknown[1]}"
-        if (nameless := NAMELESS.match(_one_line(report))) and f"--{nameless[1]}" in arguments:
+        if (nameless := NAMELESS.match(line)) and f"--{nameless[1]}" in arguments:
             message = f"--{nameless[1]}: it has no name here, and comes first: ds2 {name} {nameless[1].upper()}"
-        message = message or f"{_missing(report) or _one_line(report)}{_advice(report) or _twin(report, command)}"
+        message = message or f"{_missing(report) or line}{_advice(report, line) or _twin(line, command)}"
         raise InputError(f"{message}; try ds2 {name} --help") from None
 
 
@@ -106,17 +103,17 @@ def _deferred(command: Command) -> Callable[..., Callable[[], int]]:
     return wait
 
 
-def _advice(report: str) -> str:
+def _advice(report: str, line: str) -> str:
     """What the person meant, where tyro's report says so: an option, or a file after the options."""
     if meant := MEANT.search(report):
         return f"; did you mean {meant[1]}?"
-    unknown = UNRECOGNIZED.match(_one_line(report))
+    unknown = UNRECOGNIZED.match(line)
     return "; files come before the options" if unknown and not unknown[1].startswith("-") else ""
 
 
-def _twin(report: str, command: Command | None) -> str:
+def _twin(line: str, command: Command | None) -> str:
     """What this command calls an option that other commands call as the person did."""
-    unknown = UNRECOGNIZED.match(_one_line(report))
+    unknown = UNRECOGNIZED.match(line)
     twin = TWINS.get(unknown[1].partition(", ")[0], "") if unknown else ""
     if not twin or command is None:
         return ""
@@ -126,9 +123,9 @@ def _twin(report: str, command: Command | None) -> str:
     return f"; did you mean {twin}?" if twin in help.getvalue() else ""
 
 
-def _extra_file(report: str, arguments: Sequence[str]) -> str:
+def _extra_file(line: str, arguments: Sequence[str]) -> str:
     """The first file beyond those that a command takes, where no option stands before it; or nothing."""
-    unknown = UNRECOGNIZED.match(_one_line(report))
+    unknown = UNRECOGNIZED.match(line)
     files = list(itertools.takewhile(lambda argument: not argument.startswith("-"), arguments))
     return next((file for file in files if unknown and file == unknown[1].partition(", ")[0]), "")
 
