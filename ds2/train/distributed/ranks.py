@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import gc
 import os
 import time
 from collections import Counter
@@ -149,6 +150,9 @@ def join_ranks(device: str) -> Iterator[tuple[Ranks, str]]:
         yield Ranks(number, size), device
     finally:
         dist.destroy_process_group()
+        # DDP, which is in a circle, still holds the group. A thread of the group that returns to Python while Python
+        # ends aborts the process, so they must end now.
+        gc.collect()
 
 
 def _take_over_slurm() -> None:

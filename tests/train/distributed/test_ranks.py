@@ -36,20 +36,17 @@ def test_no_thread_outlives_the_ranks(tmp_path: Path) -> None:
 
 
 def test_no_thread_outlives_a_training(tmp_path: Path, spoken_digits: Callable[[int], Path]) -> None:
-    """What holds the group is garbage then; what Python could not free would keep its threads to the end."""
+    """Such a thread would sometimes abort a process that has done its work."""
     (tmp_path / "train.toml").write_text(small_toml(spoken_digits(8)).replace("epochs = 3", "epochs = 1"))
     arguments = ["train", str(tmp_path / "train.toml"), "--output", str(tmp_path / "run")]
     printed = run_by_two_ranks(
         tmp_path / "train.py",
-        "import gc, pathlib, time\n"
+        "import gc, pathlib\n"
         "from ds2.cli.main import main\n"
+        "gc.disable()  # whether it would free the group in time is chance\n"
         f"main({arguments})\n"
-        "gc.collect()\n"
-        "threads = lambda: [path.read_text().strip() for path in pathlib.Path('/proc/self/task').glob('*/comm')]\n"
-        "until = time.monotonic() + 20\n"
-        "while any('gloo' in name for name in threads()) and time.monotonic() < until:\n"
-        "    time.sleep(0.05)\n"
-        "print('threads', *threads())\n",
+        "tasks = pathlib.Path('/proc/self/task').glob('*/comm')\n"
+        "print('threads', *(path.read_text().strip() for path in tasks))\n",
     )
     assert printed.count("threads") == 2
     assert "gloo" not in printed
