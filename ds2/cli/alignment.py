@@ -92,19 +92,28 @@ def _check_all_inputs(
 
 
 def _show_alignments(results: "Results", folder: "OutputFolder", draw: "Draw", several: bool) -> int:
-    """Prints the files of each recording, its doubtful words, and what failed; the exit code."""
+    """Prints the files of each recording, its doubtful words, and what failed; the exit code.
+
+    Of several, those without a text share one line.
+    """
     from ds2.data.utterance import RecordingSpan
-    from ds2.utils.errors import printable
+    from ds2.utils.errors import printable, some_of
 
     done = failed = doubtful = 0
+    without_text = []
     for pair, aligned in results:
         if isinstance(aligned, InputError):
             failed += 1
-            print(f"ds2: {aligned}", file=sys.stderr)
+            if several and pair.text is None:
+                without_text.append(printable(str(pair.audio)))
+            else:
+                print(f"ds2: {aligned}", file=sys.stderr)
             continue
         done += 1
         print(*folder.paths(RecordingSpan(pair.audio)).values(), *draw(aligned), sep="\n", flush=True)
         doubtful += _report_doubtful(aligned, f"{printable(str(pair.audio))}: " if several else "")
+    if without_text:
+        print(f"ds2: no text NAME.txt or NAME.lab beside {some_of(without_text)}", file=sys.stderr)
     if failed and several:
         print(f"ds2: {done} aligned, {failed} failed", file=sys.stderr)
     return BAD_INPUT if not done else SOME_FAILED if failed or doubtful else 0

@@ -10,7 +10,7 @@ import numpy as np
 from ds2.data.columnar import Selection, durations, values
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError, ParameterError, some_of
 
 By = Literal["speaker", "text", "utterance"]
 
@@ -73,13 +73,16 @@ def merge(manifests: Sequence[Sequence[Utterance]]) -> list[Utterance]:
     """All utterances of all manifests, in order, none twice.
 
     Raises:
-        InputError: the same audio with two texts.
+        InputError: the same audio with two texts; the message names the first three places.
     """
     merged: dict[tuple[object, ...], Utterance] = {}
+    contradictions = []
     for utterance in (utterance for manifest in manifests for utterance in manifest):
         other = merged.setdefault(utterance.span, utterance)
         if other.text != utterance.text:
-            raise InputError(f"{utterance.place}: {other.place} has the same audio with another text; remove one")
+            contradictions.append(f"{utterance.place} and {other.place}")
+    if contradictions:
+        raise InputError(f"the same audio with another text: {some_of(contradictions)}; remove one of each")
     return list(merged.values())
 
 

@@ -23,7 +23,7 @@ from ds2.model_record import LanguageModelPart, Record
 from ds2.recognition.options import DecoderOptions, hot_words
 from ds2.text import Tokenizer, is_ideograph
 from ds2.utils.config import from_dict, to_dict
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError, ParameterError, some_of
 
 CONFIDENCE_HYPOTHESES = 30  # n-best hypotheses that give the confidence of words
 SMALL_MODEL = 5000  # words: ordinary speech has more, commands have fewer
@@ -93,10 +93,12 @@ def _pronounced_hot(pronunciations: Pronunciations, hot: Sequence[str], spaced: 
     guessed = with_guesses(pronunciations, hot) if spaced else pronunciations
     found = guessed.known()
     if new := sorted(set(hot) & found - pronunciations.known()):
-        logger.warning("hot: %s: no words of the model; how they sound is guessed from their letters", _few(new, 20))
+        logger.warning(
+            "hot: %s: no words of the model; how they sound is guessed from their letters", some_of(new, 20, "words")
+        )
     if silent := sorted(set(hot) - found):
         remedy = "; write numbers as words" if any(map(str.isdigit, "".join(silent))) else ""
-        logger.warning("hot: %s: without a pronunciation, and not found%s", _few(silent, 20), remedy)
+        logger.warning("hot: %s: without a pronunciation, and not found%s", some_of(silent, 20, "words"), remedy)
     return guessed
 
 
@@ -107,7 +109,7 @@ def warn_of_silent_model(lm: NGram, pronunciations: Pronunciations) -> None:
         logger.warning(
             "lm: %.1f %% of its %s words have a pronunciation in the model; not found: %s; "
             "ds2 tune-decoder takes more of them from a lexicon in CMUdict's format",
-            100 * (1 - len(silent) / len(words)), f"{len(words):,}", _few(silent),
+            100 * (1 - len(silent) / len(words)), f"{len(words):,}", some_of(silent, kind="words"),
         )  # fmt: skip
 
 
@@ -120,11 +122,6 @@ def warn_of_small_model(lm: NGram, bundle: Record) -> None:
             "lm: it knows %s words, and besides hot words no other is found: right for commands; for other speech "
             "leave it out, and name words of your own as hot", f"{count:,}",
         )  # fmt: skip
-
-
-def _few(words: Sequence[str], shown: int = 3) -> str:
-    """a, b, c and 5 more words."""
-    return ", ".join(words[:shown]) + (f" and {len(words) - shown:,} more words" if len(words) > shown else "")
 
 
 def beam_config(chosen: Mapping[str, Any] | None, options: DecoderOptions, closed: bool) -> BeamConfig:

@@ -13,8 +13,7 @@ from ds2.lm.sentence_model import SentenceModel
 from ds2.model_record import Record
 from ds2.recognition.decoding import SMALL_MODEL, spellable
 from ds2.text import Tokenizer, is_ideograph
-
-SHOWN = 3  # words
+from ds2.utils.errors import some_of
 
 logger = logging.getLogger(__name__)
 
@@ -50,5 +49,4 @@ def _known_part(words: Mapping[str, float], knows: Callable[[str], bool], whose:
     lacking = sorted((word for word in words if not knows(word)), key=words.__getitem__, reverse=True)
     if 2 * sum(map(words.__getitem__, lacking)) <= sum(words.values()):
         return ""
-    more = f" and {len(lacking) - SHOWN:,} more" if len(lacking) > SHOWN else ""
-    return f"{len(words) - len(lacking):,} of {whose} {len(words):,} words, but not {', '.join(lacking[:SHOWN])}{more}"
+    return f"{len(words) - len(lacking):,} of {whose} {len(words):,} words, but not {some_of(lacking)}"

@@ -55,9 +55,19 @@ def parse_form(form: FormData) -> Asked:
     granularities = frozenset(map(str, wanted))
     if granularities - GRANULARITIES:
         raise Refused(400, "request", "timestamp_granularities: word or segment", field="timestamp_granularities")
+    if not _is_temperature(str(form.get("temperature") or 0)):
+        raise Refused(400, "request", "temperature: must be a number from 0 to 1", field="temperature")
     stream = str(form.get("stream", "false")).lower() in ("true", "1")
     return Asked(file, format, granularities, stream, str(form.get("language", ""))[:20],
                  str(form.get("model", "")), _hot(form))  # fmt: skip
+
+
+def _is_temperature(text: str) -> bool:
+    """Whether OpenAI would take it; this search draws nothing at random, so that it changes nothing."""
+    try:
+        return 0 <= float(text) <= 1
+    except ValueError:
+        return False
 
 
 def _hot(form: FormData) -> tuple[str, ...]:

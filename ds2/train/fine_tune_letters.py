@@ -1,12 +1,12 @@
 """Letters in the texts of a fine-tuning that the model lacks."""
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ds2.data.utterance import Utterance
 from ds2.model_record import Record
 from ds2.text import Tokenizer
+from ds2.utils.errors import some_of
 
 OTHER_LANGUAGE = 0.01  # share of new ones among the letters: names and loan words in English have less, German has more
 OTHER_CHARACTERS = 0.2  # the same for a model of Chinese characters: texts have rare ones, and Latin letters
@@ -43,8 +43,7 @@ class NewLetters:
 
     def warning(self, model: Record) -> str:
         """A line on what becomes of the letters and of the model's search, and what to write instead."""
-        listed = ", ".join(f"{letter!r} ({place})" for letter, place in itertools.islice(self.places.items(), SHOWN))
-        listed += f" and {len(self.places) - SHOWN} more" if len(self.places) > SHOWN else ""
+        listed = some_of([f"{letter!r} ({place})" for letter, place in self.places.items()], SHOWN)
         if self.another_language:
             return (
                 f"a new alphabet: the model lacks {listed}. With {self.share:.1%} of all letters new these texts are "

@@ -7,7 +7,7 @@ from typing import Any
 from ds2.train.config import TrainConfig
 from ds2.train.data import TrainingData
 from ds2.utils.config import from_dict, to_dict
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, some_of
 
 FREE = ("parallel", "checkpoint_minutes", "accumulate", "profile", "observe")  # keys that may change
 GROWING = ("epochs", "patience")  # keys that may grow, to train on
@@ -36,8 +36,7 @@ def check_fingerprint(path: Path, saved: dict[str, Any], now: dict[str, Any]) ->
     of_data = [key for key in changed if key in OF_DATA]
     settings = [key for key in changed if key not in OF_DATA]
     differing = [line for key in settings for line in _differences(key, then[key], now[key])]
-    more = f" and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
-    others = [f"settings: {', '.join(differing[:SHOWN])}{more}"] if settings else []
+    others = [f"settings: {some_of(differing, SHOWN)}"] if settings else []
     if of_data and "data" not in settings:  # other manifests have other utterances
         others.append(f"data: data.train or data.dev has changed ({', '.join(of_data)})")
     if others:

@@ -1,6 +1,7 @@
 """Errors for the user: bad input, in one line."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -37,6 +38,12 @@ class ParameterError(InputError):
     def __reduce__(self) -> tuple[Any, ...]:
         """Errors travel between processes; by default Python would make this one anew of its message alone."""
         return type(self), (self.parameter, self.reason)
+
+
+def some_of(items: Sequence[str], shown: int = 3, kind: str = "") -> str:
+    """The first of them, for a message of one line: "a, b, c and 5 more", with their kind "and 5 more words"."""
+    more = f" and {len(items) - shown:,} more{kind and f' {kind}'}" if len(items) > shown else ""
+    return ", ".join(items[:shown]) + more
 
 
 def printable(text: str) -> str:

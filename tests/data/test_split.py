@@ -65,8 +65,9 @@ def test_impossible_splits_are_refused() -> None:
 
 def test_merge_takes_each_once_and_refuses_two_texts_for_one_recording() -> None:
     assert merge([corpus(2), corpus(3)]) == corpus(3)
-    with pytest.raises(InputError, match="the same audio with another text"):
-        merge([[Utterance(Path("a"), 1.0, "a", place="m:1")], [Utterance(Path("a"), 1.0, "b", place="n:1")]])
+    one, other = ([Utterance(Path(name), 1.0, text, place=f"{text}:{name}") for name in "vwxyz"] for text in "ab")
+    with pytest.raises(InputError, match="another text: b:v and a:v, b:w and a:w, b:x and a:x and 2 more; remove one"):
+        merge([one, other])
 
 
 def test_sample_has_the_hours_and_the_order() -> None:
