@@ -55,13 +55,20 @@ class Kernel:
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """numba's."""
+        """numba's, for calls from Python."""
         from ds2.utils.kernel_cache import dispatcher_of, let_kernels_call
 
         let_kernels_call(Kernel)
         while _teachers:
             importlib.import_module(_teachers.pop())
         return dispatcher_of(self.function, self.options)
+
+    @functools.cached_property
+    def part(self) -> Any:
+        """numba's, for calls from other kernels, of which it becomes a part."""
+        from ds2.utils.kernel_cache import part_of_others
+
+        return part_of_others(self.function, self.options)
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Kernel]:
