@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from ds2.utils.errors import InputError
-from ds2.utils.spoken_numbers import english_numbers, mandarin_numbers
+from ds2.utils.mandarin_numbers import mandarin_numbers
+from ds2.utils.spoken_numbers import english_numbers
 
 Units = Literal["characters", "bigrams"]
 

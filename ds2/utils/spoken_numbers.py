@@ -1,4 +1,4 @@
-"""Numbers in figures as they are spoken, in words: 1984 is a year, 3rd an ordinal, $5 a sum, 2.5 % a share."""
+"""Numbers in figures as they are spoken, in English words: 1984 is a year, 3rd an ordinal, $5 a sum, 2.5 % a share."""
 
 import re
 import unicodedata
@@ -79,20 +79,6 @@ FIGURES = re.compile(
     re.I,
 )
 
-MANDARIN_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
-DATE = r"(?<!\d)(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)"
-RATIO = re.compile(r"(?<![\d:.])(\d{1,3}):(\d{1,3})(?![\d:])")
-YEARS = re.compile(r"(?<!\d)(\d{4})(?= ?[-–—~] ?\d{4}年)")
-MANDARIN_MONEY = {"¥": "元", "$": "美元", "€": "欧元", "£": "英镑"}
-MANDARIN_SUM = re.compile(r"([¥$€£]) ?(\d++(?:\.\d++)?[万亿千百]*+)(?:美元|元)?")
-CLOCK = re.compile(r"(?<![\d:.])([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d)秒?|分)?(?![\d:])")
-MANDARIN_DEGREES = re.compile(r"(?<=\d) ?° ?([CF])(?![A-Za-z])")
-MANDARIN_SHARE = re.compile(r"(?<!\d)(-?)(\d++(?:\.\d++)?) ?([%‰])")
-MOBILE = re.compile(r"(?<![\d.,])1[3-9]\d{9}(?!\d|[.,]\d| ?[元个人万亿])")
-BORN = re.compile(r"(?<![\d.-])\d\d(?=后)")  # 90后: who was born in the nineties
-# Not 010-12345678, nor 1-2-3.
-RANGE = r"(?<![\d-])(\d{1,6}(?:[年月日点分秒元%‰]|美元|[摄华]氏度)?) ?[-–—~] ?(?=(?!0\d)\d{1,6}(?![\d-]))"
-
 
 def english_numbers(text: str) -> str:
     """3rd -> third; $3.50 -> three dollars and fifty cents; -2.50% -> minus two point five zero percent.
@@ -164,10 +150,10 @@ def _decimal_point(match: re.Match[str]) -> str:
 
 def _spelled(match: re.Match[str]) -> str:
     """007 -> 0 0 7; 555-1234 -> 5 5 5 1 2 3 4."""
-    return " ".join(match[0].replace("-", "")) if _is_code(match[0]) else match[0]
+    return " ".join(match[0].replace("-", "")) if is_code(match[0]) else match[0]
 
 
-def _is_code(figures: str) -> bool:
+def is_code(figures: str) -> bool:
     """Whether it is a telephone's, or a part is 00, or has three digits or more and begins with a zero.
 
     No number begins so, and no part of a date.
@@ -241,44 +227,3 @@ def _cardinal(number: str) -> str:
 def _digits(number: str) -> str:
     """50 -> five zero."""
     return " ".join(_cardinal(digit) for digit in number)
-
-
-def mandarin_numbers(text: str) -> str:
-    """1,234 -> 一千二百三十四; 3.5% -> 百分之三点五; 10:05 -> 十点零五分; 2021-05-03 -> 二零二一年五月三日.
-
-    18°C becomes 十八摄氏度. 3-5 is a range, 三到五; 007, 90后 and telephones are spelled, 零零七 and 九零后.
-    """
-    import cn2an
-
-    text = unicodedata.normalize("NFKC", text)
-    text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
-    text = re.sub(DATE, r"\1年\2月\3日", text)  # cn2an would say minus and fractions
-    text = MANDARIN_SUM.sub(lambda match: match[2] + MANDARIN_MONEY[match[1]], text)
-    text = CLOCK.sub(_mandarin_time, text)
-    text = RATIO.sub(r"\1比\2", text)  # what is no time: 1:3, 2:0
-    text = YEARS.sub(r"\1年", text)
-    text = MOBILE.sub(lambda match: match[0].translate(MANDARIN_DIGITS), text)
-    text = CODE.sub(_mandarin_spelled, text)
-    text = MANDARIN_DEGREES.sub(lambda match: "摄氏度" if match[1] == "C" else "华氏度", text)
-    text = re.sub(RANGE, r"\1到", text)
-    text = MANDARIN_SHARE.sub(_mandarin_share, text)
-    text = BORN.sub(lambda match: match[0].translate(MANDARIN_DIGITS), text)
-    text = re.sub(r"\d{17,}", lambda match: match[0].translate(MANDARIN_DIGITS), text)  # beyond cn2an: digit by digit
-    return str(cn2an.transform(text, "an2cn"))
-
-
-def _mandarin_time(match: re.Match[str]) -> str:
-    """10:05 -> 10点零5分; 10:00 -> 10点; 12:00:05 -> 12点零分5秒."""
-    hour, minutes = int(match[1]), match[2].lstrip("0")
-    past = f"{'零' if len(minutes) < 2 else ''}{minutes}分" if minutes or match[3] else ""
-    return f"{hour}点{past}{f'{int(match[3])}秒' if match[3] else ''}"
-
-
-def _mandarin_share(match: re.Match[str]) -> str:
-    """-50% -> 负百分之50; 5‰ -> 千分之5."""
-    return f"{'负' if match[1] else ''}{'百' if match[3] == '%' else '千'}分之{match[2]}"
-
-
-def _mandarin_spelled(match: re.Match[str]) -> str:
-    """007 -> 零零七."""
-    return match[0].replace("-", "").translate(MANDARIN_DIGITS) if _is_code(match[0]) else match[0]
