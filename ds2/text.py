@@ -6,8 +6,11 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
+from ds2.utils.abbreviations import without_abbreviations
+from ds2.utils.annotations import without_annotations
 from ds2.utils.errors import InputError
 from ds2.utils.mandarin_numbers import mandarin_numbers
+from ds2.utils.roman_numerals import spoken_romans
 from ds2.utils.spoken_numbers import english_numbers
 
 Units = Literal["characters", "bigrams"]
@@ -15,13 +18,9 @@ Units = Literal["characters", "bigrams"]
 BLANK = 0  # index of CTC's blank among the outputs of every model
 BLANK_TOKEN = "<blank>"
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
+ASCII_MARKS = {ord(mark): " " for mark in map(chr, range(128)) if not (mark.isalnum() or mark == "'")}
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
-TITLES = {"mr": "mister", "mrs": "missus", "dr": "doctor", "prof": "professor", "vs": "versus"}
-HALF_DAY = re.compile(r"(?:(?<=\d) ?(?P<half>[ap])|\bp)\.?m\b", re.I)  # 9am, 9 A.M, pm; not I am
-TITLE = re.compile(  # not an MR scan, nor Elm Dr.
-    r"\b(?:Mrs?|MRS?(?=\.)|(?:Dr|DR(?=\.))(?=\.? [A-Z])|Prof(?=\. [A-Z])|vs)\b\.?"
-)
 ZERO_WIDTH_SPACE = "\u200b"
 MOST_MARKS = 30  # upon a letter; no language has more than a few
 
@@ -116,20 +115,23 @@ def normalize(text: str, language: str = "") -> str:
     Idempotent: a normalised text is its own normal form.
 
     Args:
-        language: "en" also writes numbers, signs such as $ and titles such as Mr. as words, and pm as p m, "zh" numbers
-            as characters, and leaves no spaces between ideographs; any other leaves numbers as they are.
+        language: "en" also writes numbers, signs such as $ and abbreviations such as Mr. as words, and pm as p m, "zh"
+            numbers as characters, and leaves no spaces between ideographs; both leave out annotations such as <unk> and
+            [noise]. Any other leaves numbers as they are.
     """
     text = _visible(text).translate(APOSTROPHES)  # before any NFKC, which makes a space and an accent of ´
     if language == "en":
-        text = HALF_DAY.sub(lambda match: f" {match['half'] or 'p'}.m", text)
-        text = english_numbers(TITLE.sub(lambda match: TITLES[match[0].rstrip(".").lower()] + " ", text))
+        text = without_abbreviations(without_annotations(text))
+        text = english_numbers(spoken_romans(text))
     elif language == "zh":
-        text = mandarin_numbers(text)
+        text = mandarin_numbers(without_annotations(text, round_brackets=False))
     text = unicodedata.normalize("NFKC", text).translate(APOSTROPHES).lower()  # and after it: ŉ becomes ʼn
     text = unicodedata.normalize("NFKC", text)  # lower case can compose: ẖ is one character, H̱ two
     text = _visible(text)  # again: lower case makes a letter and a mark of İ
-    kept = [character if _belongs_to_word(character) else " " for character in text]
-    words = "".join(kept).split()
+    if text.isascii():
+        words = text.translate(ASCII_MARKS).split()
+    else:
+        words = "".join(character if _belongs_to_word(character) else " " for character in text).split()
     text = " ".join(word for word in (word.strip("'") for word in words) if word)
     return re.sub(BETWEEN_IDEOGRAPHS, "", text) if language == "zh" else text
 

@@ -149,7 +149,9 @@ def test_chinese_characters_and_latin_share_an_alphabet() -> None:
         ("en", "7 p.m., 7PM, 7 pm, 9am or 9 a.m. I am", "seven p m seven p m seven p m nine a m or nine a m i am"),
         ("en", "From 3:00 PM to 12:05am; seven pm", "from three p m to twelve oh five a m seven p m"),
         ("en", "Mr. Smith, MRS. JONES and Dr Brown", "mister smith missus jones and doctor brown"),
+        ("en", "pm5 and etc_", "p m five and et cetera"),
         ("en", "an MR scan on Elm Dr. again", "an mr scan on elm dr again"),
+        ("zh", "<unk>你好[noise]，[笑声]<红楼梦>[书](noise)", "你好红楼梦书 noise"),
         ("zh", "电话13800138000,有13800138000元", "电话一三八零零一三八零零零有一百三十八亿零一十三万八千元"),
     ],
 )
@@ -161,6 +163,17 @@ def test_numbers_as_they_are_said(language: str, text: str, expected: str) -> No
 @given(st.text(alphabet="abz 019.,%'我们，。 rdth$£€¥₹¢°CF½⅒/⁄:&;@+=-−–spm‰后"))
 def test_spoken_forms_are_their_own_normal_form(language: str, text: str) -> None:
     assert normalize(normalize(text, language), language) == normalize(text, language)
+
+
+PIECES = """Louis XIV St. Main etc vs VIII Jan. May 5 21st 1066 10-20 3:1 @home <unk> [noise] (laughs) Jr. Mt. the I 2
+    个 2000 第 年 月 No. - , . ( [ < $ % am""".split()
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@given(st.lists(st.sampled_from(PIECES)), st.sampled_from(["", " "]))
+def test_spoken_forms_of_abbreviations_are_their_own_normal_form(language: str, pieces: list[str], space: str) -> None:
+    spoken = normalize(space.join(pieces), language)
+    assert normalize(spoken, language) == spoken
 
 
 def test_a_long_first_token_is_cut_in_the_message() -> None:

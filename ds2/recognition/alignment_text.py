@@ -10,12 +10,11 @@ from difflib import SequenceMatcher
 from ds2.ctc.array_alignment import STAR
 from ds2.text import IDEOGRAPH, Tokenizer, is_ideograph, normalize, split_words
 from ds2.utils.errors import InputError
+from ds2.utils.roman_numerals import ROMAN, roman_value
 
 STAR_WORD = "*"  # in a transcript: speech that is not transcribed
 UNITS = f"{IDEOGRAPH}[^\\w\\s]*|(?:(?!{IDEOGRAPH})\\S)+"  # an ideograph and its punctuation; what is between
-ROMAN = "(?=[CLXVI])C{0,3}(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
 HEADING = re.compile(rf"((?:act|book|canto|chapter|letter|part|scene|sonnet)\s+)?({ROMAN})[.:]?", re.IGNORECASE)
-ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 WRAPPED_COLUMNS = 60  # longer lines than this may be those of an editor
 WRAPPED_SHARE = 0.9  # of the lines without room for the next word: an editor wrapped them
 
@@ -65,9 +64,7 @@ def _heading(line: str, language: str) -> tuple[list[str], list[str]]:
     found = HEADING.fullmatch(line.strip())
     if found is None or not found[2].isupper() or not language.startswith("en"):
         return [], []
-    values = [ROMAN_VALUES[letter] for letter in found[2]]
-    number = sum(-value if value < after else value for value, after in itertools.pairwise([*values, 0]))
-    named, spoken = (found[1] or "").split(), normalize(str(number), language).split()
+    named, spoken = (found[1] or "").split(), normalize(str(roman_value(found[2])), language).split()
     return [*(word.lower() for word in named), *spoken], [*named, line.split()[-1], *[""] * (len(spoken) - 1)]
 
 

@@ -29,12 +29,14 @@ PARTS = dict(zip("23456789", "half third quarter fifth sixth seventh eighth nint
 }
 DECADES = {f"{tens}0" for tens in range(2, 10)}
 MONTHS = tuple("january february march april may june july august september october november december".split())
+CAPITAL_MONTHS = "|".join(map(str.capitalize, MONTHS))
+MONTHS_IN_FULL = {month[:3]: month.capitalize() for month in MONTHS}
 
 # No pattern asks for a sign behind any number of digits: each would be sought from every digit, in quadratic time.
 SPOKEN = re.compile(r"[\d&@°]")  # without any of them nothing is to be said in words
 BESIDE_VULGAR = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])|(?<=[¼-¾⅐-⅞])")
 ADDRESS = re.compile(r"[<(\[\"',;:]*[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-AT = re.compile(r"(?<=\w)@(?=\w)")
+AT = re.compile(r"@(?=\w)")
 AND = re.compile(r"&(?:amp;|(?!#?\w{1,8};))")  # no other entity, such as &nbsp;
 OPERATIONS = {"+": "plus", "=": "equals", "×": "times", "÷": "divided by"}
 OPERATION = re.compile(rf"(?:(?<=[^\s+=] )|(?<=[\d%‰]))[+=×÷](?= ?[-−(]?[{SIGNS}]?\.?\d)")
@@ -44,15 +46,27 @@ TIME = re.compile(
     r"(?: o'clock)?(?P<half>(?= ?[ap]\.? ?m\b))?",
     re.I,
 )
+RATIO = re.compile(r"(?<![\d:.,/])(\d++):(?=\d(?!\d|[:.,/–-]\d))")  # 3:1; times of day have two digits behind
 # Spelled in digits where a part begins with a zero, and telephones: 007, 00, 555-0199; not within a longer number, a
 # time or a share.
 CODE = re.compile(rf"(?<![\d.,:/⁄{SIGNS}])(?<!\d-)\d++(?:-\d++)*+(?![:/⁄.,]\d| ?[%‰]|(?:st|nd|rd|th)\b)")
+RANGE = re.compile(  # 10-20, 1,500-2,000; not of a chain such as 2020-01-05, nor 3:10-12
+    rf"(?<![\w.,:/⁄{SIGNS}–-])(?<!\d )(?P<first>[1-9]\d*+(?:,\d{{3}})*+(?:\.\d++)?+)[-–]"
+    r"(?P<last>[1-9]\d*+(?:,\d{3})*+(?:\.\d++)?+)(?![.,:/⁄–-]\d|(?:st|nd|rd|th)\b)"
+)
 PHONE = re.compile(r"(?:1-)?\d{3}-\d{3}-\d{4}|\d{3}-\d{2}(?!00)\d\d")  # 555-1234; 500-1000 is a range
 AREA_CODE = re.compile(r"\((\d{3})\) ?(?=\d{3}-\d{4}(?!\d))")
+MONTH = re.compile(  # Jan. 5, SEPT 11
+    r"\b(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|JAN|FEB|MAR|APR|JUN|JUL|AUG|SEPT?|OCT|NOV|DEC)\b\.?(?= \d)"
+)
 DAY = re.compile(  # May 5, 2021, and on May 5; in March 20 people came
     r"(?P<before>\b(?:[Oo]n|[Bb]y|[Uu]ntil|[Ss]ince|[Ff]rom|[Bb]efore|[Aa]fter) )?"
-    rf"\b(?:{'|'.join(map(str.capitalize, MONTHS))}) "
+    rf"\b(?:{CAPITAL_MONTHS}) "
     r"(?:[12]\d|3[01]|[1-9])(?![\d/:–-]|[.,]\d| ?[%‰]|st|nd|rd|th)(?P<after>(?=[,.;:!?)]|$))?"
+)
+YEAR = re.compile(  # May 1066; May 5th, 1066; neither May 1,066 nor May 1066.5
+    rf"(?P<month>\b(?:{CAPITAL_MONTHS}) (?:\d\d?(?:st|nd|rd|th)?,? )?)"
+    r"(?P<century>[1-9]\d)(?P<year>\d\d)(?![\d:/–-]|[.,]\d| ?[%‰])"
 )
 NUMBER_SIGN = re.compile(r"(?:\bNo\. ?|(?<!\w)#)(?=\d)")
 THIN_SPACES = re.compile(r"(?<!\d)\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?!\d)")  # between thousands
@@ -85,16 +99,20 @@ def english_numbers(text: str) -> str:
 
     Signs that are spoken beside numbers become words as well, and so do & and the @ and the dots of an address.
     """
-    text = BESIDE_VULGAR.sub(" ", THIN_SPACES.sub(lambda match: ",".join(re.findall(r"\d+", match[0])), text))
+    if not text.isascii():
+        text = BESIDE_VULGAR.sub(" ", THIN_SPACES.sub(lambda match: ",".join(re.findall(r"\d+", match[0])), text))
     text = " ".join(unicodedata.normalize("NFKC", text).split())
     if not SPOKEN.search(text):
         return text
-    text = _symbols(NUMBER_SIGN.sub("number ", DAY.sub(_day, text)))
+    text = YEAR.sub(_year_after_month, DAY.sub(_day, MONTH.sub(_month_in_full, text)))
+    text = _symbols(NUMBER_SIGN.sub("number ", text))
     text = TIME.sub(_time, text)  # like the next, it leaves smaller numbers to the last
+    text = RATIO.sub(r"\1 to ", text)
     text = THOUSANDS.sub(lambda match: match[0].replace(" ", ","), text)
     text = INDIAN.sub(lambda match: match[0].replace(",", ""), text)
     text = DECIMAL_COMMA.sub(_decimal_point, text)
-    text = CODE.sub(_spelled, AREA_CODE.sub(r"\1-", text))
+    text = RANGE.sub(_range, AREA_CODE.sub(r"\1-", text))
+    text = CODE.sub(_spelled, text)
     text = DOTTED.sub(lambda match: match[0].replace(".", " point "), text)
     text = FRACTION.sub(_fraction, text)
     text = SUMS.sub(lambda match: f" {_cardinal(match[2].replace(',', ''))} to {match[1]}", text)
@@ -119,10 +137,23 @@ def _spoken_address(token: str) -> str:
     return match[0].replace("@", " at ").replace(".", " dot ") + token[match.end() :] if match else token
 
 
+def _month_in_full(match: re.Match[str]) -> str:
+    """Sept. -> September."""
+    return MONTHS_IN_FULL[match[0][:3].lower()]
+
+
 def _day(match: re.Match[str]) -> str:
     """May 5, -> May 5th,"""
     dated = match["before"] is not None or match["after"] is not None
     return f"{match[0]}th" if dated else match[0]
+
+
+def _year_after_month(match: re.Match[str]) -> str:
+    """May 1066 -> May 10 66; others are read as years anywhere, or have no hundreds to name."""
+    century, year = match["century"], match["year"]
+    if _is_year(century + year) or year == "00" or century[1] == "0" == year[0]:
+        return match[0]
+    return f"{match['month']}{century} {_past_hour(year)}"
 
 
 def _time(match: re.Match[str]) -> str:
@@ -146,6 +177,12 @@ def _decimal_point(match: re.Match[str]) -> str:
     """10,00 -> 10.00, and €3,50 -> €3.50, but not 10,50, which may be two numbers."""
     is_decimal = match["before"] or match["after"] or match["part"][0] == "0"
     return match[0].replace(",", ".") if is_decimal else match[0]
+
+
+def _range(match: re.Match[str]) -> str:
+    """10-20 -> 10 to 20, but neither 20-10 nor a telephone's."""
+    first, last = (float(match[end].replace(",", "")) for end in ("first", "last"))
+    return match[0] if first >= last or is_code(match[0]) else f"{match['first']} to {match['last']}"
 
 
 def _spelled(match: re.Match[str]) -> str:
@@ -214,6 +251,7 @@ def _spoken_figures(match: re.Match[str]) -> str:
 
 
 def _is_year(number: str) -> bool:
+    """Whether four figures are a year even without a month."""
     return len(number) == 4 and number.isdigit() and "1100" <= number <= "2099"
 
 

@@ -16,7 +16,7 @@ $3.5 and $1984|three point five dollars and one thousand nine hundred and eighty
 7 €, 7€ and US$5|seven euros seven euros and us five dollars
 fell to -5 degrees|fell to minus five degrees
 (−20°C), -$5, -½|minus twenty degrees celsius minus five dollars minus one half
-10-20, 3 - 5, COVID-19, 2021-05-03|ten twenty three five covid nineteen twenty twenty one five three
+10-20, 3 - 5, COVID-19, 2021-05-03|ten to twenty three five covid nineteen twenty twenty one five three
 20°C outside & 5 km|twenty degrees celsius outside and five kilometers
 1 km, 60kg, 5 km/h and 1.5 ml|one kilometer sixty kilograms five kilometers per hour and one point five milliliters
 3bn people, #1 of 2, A#1|three billion people number one of two a one
@@ -33,20 +33,20 @@ May 5, 2021; on June 30 he|may fifth twenty twenty one on june thirtieth he
 In March 20 came. May 5% of 5 May 31.5|in march twenty came may five percent of five may thirty one point five
 = = 2005 = =, C++ 11|two thousand and five c eleven
 Ask <j.doe@mail.example.com>.|ask j dot doe at mail dot example dot com
-@bob, 5@3|bob five at three
+@bob, 5@3|at bob five at three
 the 1990s, the '90s, the 1900s|the nineteen nineties the nineties the nineteen hundreds
 in the 2020s, her 30s, the 2000s|in the twenty twenties her thirties the two thousands
 10s, 1995s, 5's|ten s nineteen ninety five s five s
 2:30, 12:05, 08:15|two thirty twelve oh five eight fifteen
 3:00, 3:00 p.m., 3:00 o'clock, 15:00|three o'clock three p m three o'clock fifteen hundred
-1:02:03, 16:9|one oh two oh three sixteen nine
+1:02:03, 16:9|one oh two oh three sixteen to nine
 12:00:05, 2:30:15 p.m.|twelve zero zero oh five two thirty fifteen p m
 10,00, 7,05 and 5,6,7|ten point zero zero seven point zero five and five six seven
 €10,00, $3,50, 2,75 €|ten euros three dollars and fifty cents two point seven five euros
 in 2019,20 men; $1,00,000|in twenty nineteen twenty men one hundred thousand dollars
 agent 007, zip 02139, 555-0199|agent zero zero seven zip zero two one three nine five five five zero one nine nine
 555-1234, (555) 123-4567|five five five one two three four five five five one two three four five six seven
-1-800-555-1234; 500-1000 men|one eight zero zero five five five one two three four five hundred one thousand men
+1-800-555-1234; 500-1000 men|one eight zero zero five five five one two three four five hundred to one thousand men
 (020) 7946-0958, May 05, 2020|zero two zero seven nine four six zero nine five eight may five twenty twenty
 on 05-12-2020, 02-2020, 2020-05|on five twelve twenty twenty two twenty twenty twenty twenty five
 in 2020\u00a0300 people, wait...5|in twenty twenty three hundred people wait five
@@ -63,6 +63,23 @@ May 25th, 1984|may twenty fifth nineteen eighty four
 $5-10, £1500–2,000|five to ten dollars one thousand five hundred to two thousand pounds
 $5-10 million, -$5-7.50|five to ten million dollars minus five to seven dollars and fifty cents
 1,00,000, ₹12,34,000.50|one hundred thousand one million two hundred and thirty four thousand rupees and fifty paise
+Jan. 5, Sept. 11|january fifth september eleventh
+Jan 5, JAN. 3, 2020; 15 Feb. 1699|january fifth january third twenty twenty fifteen february sixteen ninety nine
+Jan. came, Mar and Dec.|jan came mar and dec
+the 21st of May 1066|the twenty first of may ten sixty six
+on May 5, 1066; May 1005, 10 66|on may fifth ten sixty six may one thousand and five ten sixty six
+May 1,066, May 1066.5|may one thousand and sixty six may one thousand and sixty six point five
+May 2150, 1066 men|may twenty one fifty one thousand and sixty six men
+10-20 people, 10–20, 1914-1918|ten to twenty people ten to twenty nineteen fourteen to nineteen eighteen
+1.5-2.5 kg, 1,500-2,000|one point five to two point five kilograms one thousand five hundred to two thousand
+5-10%, 5-10km, a 10-20-year plan|five to ten percent five to ten kilometers a ten to twenty year plan
+Jan. 5-7, (5-10)|january five to seven five to ten
+20-10, 5-5, 05-10, 24-7, 1914-18|twenty ten five five five ten twenty four seven nineteen fourteen eighteen
+2020-01-05, 555-1234, F-1-2|twenty twenty one five five five five one two three four f one two
+the 1-13th, 3:10-12|the one thirteenth three ten twelve
+ratio 3:1, won 2:0|ratio three to one won two to zero
+at 3:10, 1:2:3, 3:1-5|at three ten one two three three one five
+more @home, a@b.com, @ 5|more at home a at b dot com five
 """.strip().split("\n")
 HOSTILE = [
     "1",
@@ -90,6 +107,19 @@ HOSTILE = [
     "1,00",
     "$1-1",
     "1‰",
+    "1-2 ",
+    "1–",
+    "1:1",
+    "(a",
+    "<a",
+    "[a",
+    "A'",
+    "St ",
+    "St. ",
+    "A II ",
+    "IV",
+    "May 10",
+    "Jan",
 ]
 
 
