@@ -54,13 +54,16 @@ class Tokenizer:
     def from_texts(cls, texts: Iterable[str], units: Units = "characters") -> "Tokenizer":
         """The alphabet of a corpus: all units that occur, sorted, after the blank.
 
-        An alphabet of bigrams holds all characters as well: no text of the corpus's characters is beyond it.
+        An alphabet of bigrams holds all characters as well: no text of the corpus's characters is beyond it. The space,
+        which a search for words needs, is there even if each text is one word, but for Chinese.
         """
         found: set[str] = set()
         for text in texts:  # which may be those of millions of utterances
             found.update(text)
             if units == "bigrams":
                 found.update(_bigrams(text))
+        if not any(map(is_ideograph, found)):
+            found.add(" ")
         return cls([BLANK_TOKEN, *sorted(found, key=lambda unit: (len(unit), unit))])
 
     def __len__(self) -> int:

@@ -18,6 +18,12 @@ def test_alphabet_of_a_corpus_is_sorted_behind_the_blank() -> None:
     assert tokenizer.decode([4, 2, 3]) == "cab"
 
 
+def test_an_alphabet_of_single_words_has_the_space() -> None:
+    """Without it no search for words would find them."""
+    assert Tokenizer.from_texts(["no", "on"]).tokens == (BLANK_TOKEN, " ", "n", "o")
+    assert Tokenizer.from_texts(["你好", "on"]).tokens == (BLANK_TOKEN, "n", "o", "你", "好")
+
+
 @given(st.text())
 def test_encoding_loses_nothing(text: str) -> None:
     tokenizer = Tokenizer.from_texts([text])

@@ -18,12 +18,12 @@ def utterance(path: Path, size: int, text: str) -> Utterance:
 
 def test_pads_behind_each_utterance(tmp_path: Path) -> None:
     utterances = [utterance(tmp_path / "a.wav", 800, "ab"), utterance(tmp_path / "b.wav", 400, "a")]
-    dataset = SpeechDataset(utterances, Tokenizer.from_texts(["ab"]), 8000)
+    dataset = SpeechDataset(utterances, Tokenizer.from_texts(["ab"]), 8000)  # blank, space, a, b
     batch = collate([dataset[(0, 0)], dataset[(0, 1)]])
     assert batch.samples.shape == (2, 800)
     assert batch.sample_lengths.tolist() == [800, 400]
     assert batch.samples[1, 400:].abs().sum() == 0
-    assert batch.targets.tolist() == [[1, 2], [1, 0]]
+    assert batch.targets.tolist() == [[2, 3], [2, 0]]
     assert batch.target_lengths.tolist() == [2, 1]
     assert batch.utterances == utterances
 

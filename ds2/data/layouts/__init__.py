@@ -74,7 +74,9 @@ def guess_layout(source: Path) -> str:
     if source.suffix in (".csv", ".tsv"):
         return _guess_table(source)
     if (source / ljspeech.TABLE).is_file():
-        return "ljspeech"
+        return _guess_table(source / ljspeech.TABLE)
+    if (source / nemo.METADATA).is_file():
+        return "nemo"
     if (source / "wav.scp").is_file():
         return "kaldi"
     if (source / "clips").is_dir():
@@ -96,4 +98,4 @@ def guess_layout(source: Path) -> str:
 def _guess_table(source: Path) -> str:
     if source.suffix == ".tsv" and (source.parent / "clips").is_dir():
         return "common_voice"
-    return "ljspeech" if source.name == ljspeech.TABLE and (source.parent / "wavs").is_dir() else "table"
+    return "ljspeech" if source.name == ljspeech.TABLE and not table.is_table(source) else "table"

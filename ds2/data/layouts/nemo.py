@@ -10,17 +10,28 @@ from ds2.data.corpus_rows import Row
 from ds2.utils.errors import InputError
 from ds2.utils.files import numbered_lines
 
+NAMES = {  # of our keys, and the end of a span: what they are called in tables of others
+    "audio_filepath": ("audio_filepath", "path", "file", "file_name", "filename", "audio", "wav", "wav_filename"),
+    "text": ("text", "sentence", "transcript", "transcription"),
+    "speaker": ("speaker", "speaker_id", "client_id"),
+    "lang": ("lang", "language", "locale"),
+    "offset": ("offset", "start", "start_time", "begin", "begin_time"),
+    "end": ("end", "end_time"),
+    "duration": ("duration",),
+}
+METADATA = "metadata.jsonl"  # of a folder of audio for Hugging Face
 OURS = ("audio_filepath", "duration", "text", "offset", "speaker", "lang")
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
-    """A manifest in JSON Lines; paths are relative to it.
+    """A manifest in JSON Lines, or the metadata.jsonl in a folder; paths are relative to it.
 
     A line with an impossible offset or duration has a problem.
 
     Raises:
         InputError: naming the line that lacks an audio_filepath.
     """
+    source = source / METADATA if source.is_dir() else source
     for number, line in numbered_lines(source):
         yield make_row(_nemo_values(line, f"{source}:{number}"), source.parent, f"{source}:{number}")
 
@@ -30,9 +41,26 @@ def _nemo_values(line: str, place: str) -> dict[str, Any]:
         values = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{place}: not valid JSON ({error!s:.60})") from error
+    if isinstance(values, dict):
+        values = _with_our_keys(values)
     if not isinstance(values, dict) or not isinstance(values.get("audio_filepath"), str):
         raise InputError(f'{place}: expected an object {{"audio_filepath": ...}}, got {line!r:.60}')
     return values
+
+
+def _with_our_keys(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of others with a path and a text under our keys, if they have texts under names for these."""
+    found = dict(values)
+    for key in ("audio_filepath", "text"):
+        names = [name for name in NAMES[key] if isinstance(values.get(name), str)]
+        if key not in values and names:
+            found[key] = found.pop(names[0])
+    return found
+
+
+def key_of(name: str) -> str:
+    """Our key for what others call so; the name itself where it is none of NAMES."""
+    return next((key for key, names in NAMES.items() if name.strip().lower() in names), name.strip())
 
 
 def make_row(values: dict[str, Any], folder: Path, place: str) -> Row:

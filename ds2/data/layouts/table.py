@@ -6,57 +6,65 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ds2.audio.files import SUFFIXES
 from ds2.data.corpus_rows import Row
-from ds2.data.layouts.nemo import make_row, seconds_of
+from ds2.data.layouts.nemo import NAMES, key_of, make_row, seconds_of
 from ds2.utils.errors import InputError
 from ds2.utils.files import read_text
 
-NAMES = {  # of our manifests, and the end of a span: what such columns are called
-    "audio_filepath": ("audio_filepath", "path", "file", "file_name", "filename", "audio", "wav", "wav_filename"),
-    "text": ("text", "sentence", "transcript", "transcription"),
-    "speaker": ("speaker", "speaker_id", "client_id"),
-    "lang": ("lang", "language", "locale"),
-    "offset": ("offset", "start", "start_time", "begin", "begin_time"),
-    "end": ("end", "end_time"),
-    "duration": ("duration",),
-}
+TABLE = "metadata.csv"  # of a folder of audio for Hugging Face
 DELIMITERS = ",\t;|"
 WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # of the name of a column: start_ms, startMs
 EDGES = {"start", "begin", "end", "stop", "onset", "offset"}  # a name of these words and those of PLACES is of a span
 LENGTHS = {"duration", "dur", "length", "len"}
 UNITS = {"s", "sec", "secs", "second", "seconds", "ms", "msec", "milliseconds", "frame", "frames", "sample", "samples"}
+QUOTED = re.compile(r'"(?:[^"]|"")*"')  # a value in quotes, those within it doubled
 PLACES = {"time", "timestamp", "position", "index", "segment", "utterance", "clip", "audio", "speech"} | UNITS
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
-    """The rows of a table; paths are relative to it. Columns beyond NAMES survive as they are.
+    """The rows of a table, or of the metadata.csv in a folder; paths are relative to it. Columns beyond NAMES survive.
 
     A row with an offset is a span of its recording, up to its end, or of its duration, or else to the recording's end.
     A row that does not fit the header, or whose span is impossible, has a problem.
 
     Raises:
-        InputError: a folder, a table without a column of paths or of texts, or with spans that are not understood.
+        InputError: a table without a column of paths or of texts, with spans that are not understood, or with a quote
+            that is not closed, or not at the end of its value.
     """
+    source = source / TABLE if source.is_dir() else source
     lines = io.StringIO(read_text(source).removeprefix("\ufeff"), newline="")
     header = lines.readline()
     lines.seek(0)
     delimiter = max(DELIMITERS, key=header.count)
-    tabs = delimiter == "\t"
-    table = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL)
+    bare = delimiter == "\t" and not header.startswith('"')  # tables with tabs seldom have quotes around values
+    table = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL, strict=True)
+    begins = 1
     try:
-        keys = [_column_meaning(name) for name in next(table, [])]
+        keys = [key_of(name) for name in next(table, [])]
         _check_columns(keys, source)
         _check_spans(keys, source)
+        begins = table.line_num + 1
         for values in table:
             if any(values):
+                values = list(map(_unquoted, values)) if bare else values
                 yield _table_row(keys, values, source, f"{source}:{table.line_num}")
-    except csv.Error as error:  # a field of more than 131,072 characters
-        raise InputError(f"{source}:{table.line_num}: not a table ({error})") from error
+            begins = table.line_num + 1
+    except csv.Error as error:  # also a value of more than 131,072 characters
+        remedy = "" if "limit" in str(error) else "; is a quote not closed?"
+        raise InputError(f"{source}:{begins}: not a table ({error}{remedy})") from error
 
 
-def _column_meaning(name: str) -> str:
-    """The manifests' name of a column."""
-    return next((key for key, names in NAMES.items() if name.strip().lower() in names), name.strip())
+def is_table(source: Path) -> bool:
+    """Whether a file begins with a header that names a column of paths and one of texts."""
+    header = read_text(source).removeprefix("\ufeff").partition("\n")[0]
+    keys = {key_of(name.strip('"\r')) for name in header.split(max(DELIMITERS, key=header.count))}
+    return keys >= {"audio_filepath", "text"}
+
+
+def _unquoted(value: str) -> str:
+    """The value without the quotes that a writer of tables adds to one with quotes; others are the text's own."""
+    return value[1:-1].replace('""', '"') if '""' in value[1:-1] and QUOTED.fullmatch(value) else value
 
 
 def _check_columns(keys: list[str], source: Path) -> None:
@@ -91,13 +99,22 @@ def _table_row(keys: list[str], values: list[str], source: Path, place: str) -> 
     if len(values) != len(keys):
         problem = f"{place}: expected {len(keys)} fields as in the header, got {len(values)}"
         return Row(source, "", problem=problem)
+    if any(map(_holds_a_row, values)):
+        problem = f"{place}: a value holds a line with the name of another recording; close its quote"
+        return Row(source, "", problem=problem)
     row = {key: value for key, value in zip(keys, values, strict=True) if value}
+    row["text"] = " ".join(row.get("text", "").splitlines())
     try:
         length = _seconds_to_end(row, place)
     except InputError as error:
         return Row(source, "", problem=str(error))
     row.pop("end", None)
     return make_row({"audio_filepath": "", **row} | ({"duration": length} if length else {}), source.parent, place)
+
+
+def _holds_a_row(value: str) -> bool:
+    """Whether a quote that was not closed took the next row for a part of this value."""
+    return any(suffix in line for line in value.lower().splitlines()[1:] for suffix in SUFFIXES)
 
 
 def _seconds_to_end(row: dict[str, str], place: str) -> float | None:

@@ -108,3 +108,42 @@ def test_columns_about_spans_that_are_not_understood_are_refused(folder: Path, n
 def test_columns_of_other_meaning_survive(folder: Path) -> None:
     [utterance], _ = converted(folder, "path,text,end_punctuation,start_date,length", "a.wav,one,yes,2020,3")
     assert utterance.extra == {"end_punctuation": "yes", "start_date": "2020", "length": "3"}
+
+
+def test_a_writer_of_tables_with_tabs_may_quote_values(folder: Path) -> None:
+    """As Python's does; where quotes are the text's own they stay."""
+    rows = [
+        'a.wav\t"He said, ""No!"" twice"\t0\t0.1',
+        'a.wav\t"Yes", he said, "now"\t0.1\t0.2',
+        'a.wav\t"one"\t0.2\t0.3',
+    ]
+    utterances, skipped = converted(folder, "path\ttext\tstart\tend", *rows)
+    assert [each.text for each in utterances] == ['He said, "No!" twice', '"Yes", he said, "now"', '"one"']
+    assert not skipped
+    utterances, _ = converted(folder, '"path"\t"text"', '"a.wav"\t"one ""two"""')
+    assert [each.text for each in utterances] == ['one "two"']
+
+
+def test_a_quote_that_is_not_closed_swallows_no_row_in_silence(folder: Path) -> None:
+    """To the end of the table, to a quote within a later row, and to one at the end of a row."""
+    for rows in (['a.wav,"one', "b.wav,two"], ['a.wav,"one', 'b.wav,"two"']):
+        with pytest.raises(InputError, match=r"t\.csv:3: not a table .*is a quote not closed"):
+            converted(folder, "path,text", "a.wav,zero", *rows)
+    utterances, skipped = converted(folder, "path,text", 'a.wav,"zero', 'one"', 'b.wav,"two', 'c.wav,three"')
+    assert [each.text for each in utterances] == ["zero one"]  # lines of a text
+    assert skipped == ["5: a value holds a line with the name of another recording; close its quote"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("metadata.csv", "file_name,transcription\na.wav,one\n"),
+        ("metadata.jsonl", '{"file_name": "a.wav", "transcription": "one", "audio": {"bytes": null}}\n'),
+    ],
+)
+def test_a_folder_of_audio_for_hugging_face(folder: Path, name: str, content: str) -> None:
+    (folder / name).write_text(content)
+    for source in (folder, folder / name):
+        convert(source, folder / "m.jsonl", "", "nemo", None)
+        [utterance] = read_manifest(folder / "m.jsonl")
+        assert (utterance.audio_path, utterance.text) == (folder / "a.wav", "one")
