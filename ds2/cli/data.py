@@ -174,7 +174,7 @@ def split_command(
 
 
 def merge_command(manifests: Paths, output: Output) -> int:
-    """Join manifests; an utterance in several of them is kept once.
+    """Join manifests; an utterance that occurs again is kept once.
 
     Example: ds2 data merge english.jsonl more.jsonl -o all.jsonl
 
@@ -187,7 +187,7 @@ def merge_command(manifests: Paths, output: Output) -> int:
 
     if not manifests:
         raise InputError("data merge: name at least one manifest")
-    parts = [read_manifest(path) for path in manifests]
+    parts = [read_manifest(path, repeated=True) for path in manifests]
     write_manifest(output, merged := merge(parts))
     repeated = sum(map(len, parts)) - len(merged)
     print(f"{output}: {len(merged)} utterances{f', {repeated} repetitions left out' if repeated else ''}")

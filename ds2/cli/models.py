@@ -51,6 +51,8 @@ def pull_command(sources: Sources, /, index: Index = None, output: OptionalOutpu
     from ds2.utils.errors import InputError, printable
     from ds2.utils.model_names import named_models
 
+    if not sources:
+        raise InputError("models pull: name at least one model, or the URL or folder of an index")
     named = [source for source in sources if not _is_index(source)]
     place = index or os.environ.get(INDEX_VARIABLE)
     if named and not place:

@@ -68,6 +68,8 @@ class CompiledManifest(Columnar):
         self.path = Path(path)
         try:
             batches = mapped_batches(self.path, schema())
+        except FileNotFoundError as error:
+            raise InputError(f"{path}: cannot be read (No such file or directory)") from error
         except (OSError, struct.error, pyarrow.ArrowException) as error:
             reason = f"not a readable compiled manifest ({error!s:.80})"
             raise InputError(f"{path}: {reason}; compile it again") from error

@@ -23,6 +23,7 @@ from ds2.utils.files import atomic_write
 from ds2.utils.object_storage import fetched
 
 ENCODER = json.JSONEncoder(ensure_ascii=False)
+TABLES = (".csv", ".tsv", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -137,9 +138,11 @@ def _read_rows(path: Path, repeated: bool) -> list[Utterance]:
 
 
 def _check_manifest(path: Path) -> None:
-    """Refuses a recording, and says what makes the manifests of a recipe."""
+    """Refuses a recording and a table, and says what makes the manifests of a recipe."""
     if path.suffix.lower() in SUFFIXES:
         raise InputError(f"{path}: is a recording; name a manifest: JSON Lines with audio_filepath, duration, text")
+    if path.suffix.lower() in TABLES:
+        raise InputError(f"{path}: is no manifest; ds2 data convert makes one of a table")
     script = path.parent.parent / "prepare.py"
     if not path.exists() and script.is_file():
         raise InputError(f"{path}: is not there; {script} makes it, with {path.parent} as its output")

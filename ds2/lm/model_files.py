@@ -147,14 +147,14 @@ def perplexity(
 
 
 def describe_lm(model: NGram, path: Path) -> str:
-    """Lines with the model's order, words, n-grams and size, and its most frequent words."""
-    frequent = np.argsort(-model.single_log_probs, kind="stable")[:WORDS_SHOWN]
-    shown = " ".join(model.words[number] for number in frequent)
+    """Lines with the model's order, words, n-grams and size, and the words that follow most others."""
+    likeliest = np.argsort(-model.single_log_probs, kind="stable")[:WORDS_SHOWN]
+    shown = " ".join(model.words[number] for number in likeliest)
     return "\n".join(
         [
             f"{path}: {model.order}-gram model, {len(model.words):,} words, {model.ngrams:,} n-grams, "
             f"{path.stat().st_size / 1e6:.1f} MB",
             f"contexts: {model.states:,}",
-            f"words, by frequency: {shown}{' ...' if len(model.words) > WORDS_SHOWN else ''}",
+            f"likeliest words after an unknown one: {shown}{' ...' if len(model.words) > WORDS_SHOWN else ''}",
         ]
     )

@@ -34,7 +34,7 @@ def to_samples(audio: "bytes | BinaryIO | Tensor | np.ndarray", sample_rate: int
         if isinstance(data := audio.read(), str):
             raise ParameterError("audio", "this file is opened as text; open it in binary mode, 'rb'")
         return read_audio_bytes_array(data, model_rate, str(getattr(audio, "name", "audio")))[0]
-    if audio is None or isinstance(audio, dict):
+    if audio is None or isinstance(audio, dict | int | float):
         raise ParameterError("audio", f"expected a path, bytes, a file or samples, got {type(audio).__name__}")
     if isinstance(audio, Sequence) and audio and isinstance(audio[0], str | os.PathLike):
         raise ParameterError("audio", "one recording is expected, not several; transcribe_files takes a list of paths")

@@ -1,7 +1,7 @@
 """The options of the decoder; this module imports nothing heavy, because the command line reads it first."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -78,9 +78,15 @@ def hot_forms(arguments: Iterable[str]) -> dict[str, str]:
 
     Not those of phrases: most have them there alone, as in 'New Year'.
     """
-    typed = (argument.partition("=")[0].strip() for argument in arguments)
+    typed = (argument.partition("=")[0].strip() for argument in _divided(arguments))
     single = ((form.lower(), form) for form in typed if " " not in form)
     return {word: form for word, form in single if form != word == normalize(form)}
+
+
+def _divided(arguments: Iterable[str]) -> Iterator[str]:
+    """The arguments, and each part of a list such as "ds, deep speech=3.5"."""
+    for argument in arguments:
+        yield from filter(None, map(str.strip, argument.split(","))) if "," in argument else [argument]
 
 
 def hot_words(arguments: Iterable[str]) -> dict[str, float]:
@@ -90,7 +96,7 @@ def hot_words(arguments: Iterable[str]) -> dict[str, float]:
         ParameterError: there is no word, or no number after =, or one out of range, or the word or phrase is long.
     """
     boosts = {}
-    for argument in arguments:
+    for argument in _divided(arguments):
         if (length := len(argument)) > MOST_CHARACTERS:
             raise ParameterError("hot", f"{argument:.20}...: at most {MOST_CHARACTERS} characters, got {length:,}")
         word, equals, nats = argument.partition("=")

@@ -18,7 +18,7 @@ from ds2.recognition.channels import transcribe_channels
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
-from ds2.utils.errors import InputError, ParameterError, printable
+from ds2.utils.errors import InputError, ParameterError, printable, some_of
 from ds2.utils.files import REPORT, make_folder, read_text, write_lines, write_text
 from ds2.utils.own_files import is_own, mark_own
 
@@ -88,9 +88,11 @@ def find_recordings(arguments: Sequence[str]) -> list[RecordingSpan]:
 def unread(arguments: Sequence[str]) -> str:
     """What to do with files below the folders whose sound is in formats that are not read here; empty without any."""
     inside = (path for argument in map(Path, arguments) if argument.is_dir() for path in argument.rglob("*"))
-    counts = Counter(path.suffix.lower() for path in inside if path.suffix.lower() in UNREAD)
-    kinds = ", ".join(f"{count} {suffix}" for suffix, count in counts.most_common())
-    return kinds and f"not transcribed: {kinds}; convert them first: ffmpeg -i call.wma call.wav"
+    found = sorted(path for path in inside if path.suffix.lower() in UNREAD)
+    if not found:
+        return ""
+    remedy = f"convert them first: ffmpeg -i {printable(found[0].name)} {printable(found[0].stem)}.wav"
+    return f"not transcribed: {some_of([printable(str(path)) for path in found])}; {remedy}"
 
 
 def total_seconds(recordings: Sequence[RecordingSpan]) -> float:

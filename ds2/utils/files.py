@@ -24,7 +24,7 @@ MOST_RATIO = 200  # characters for each byte of a larger .gz; sentences have 3 t
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Yields a temporary path beside `path`; renames it over `path` when the block ends well.
+    """Yields a temporary path beside `path`, whose folder it makes; renames it over `path` when the block ends well.
 
     On any failure the temporary file is removed and what stood at `path` before stays as it was. The data and the
     folder reach the disk, so that a power cut leaves the old file or the new one, never half of one. What a killed
@@ -36,6 +36,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         target = _target(path)
         with _reserved(target) if target else _spooled(path) as partial:
             yield partial

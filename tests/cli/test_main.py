@@ -107,6 +107,8 @@ def test_list_of_commands_holds_the_groups(run: Callable[..., Outcome]) -> None:
         ("data stats a.jsonl b c.jsonl", "b: more files than ds2 data stats takes; options name others; try ds2 data"),
         ("eval a.jsonl --by id b", "Unrecognized options: b; files come before the options"),
         ("eval mine.wav", "mine.wav: is a recording; name a manifest"),
+        ("eval mine.csv", "mine.csv: is no manifest; ds2 data convert makes one of a table"),
+        ("models pull", "name at least one model, or the URL or folder of an index"),
         ("eval a.jsonl --language en", "--language, en; did you mean --normalize?; try ds2 eval --help"),
         ("lm build a.txt -o b.arpa --normalize en", "--normalize, en; did you mean --language?; try ds2 lm build"),
         ("export --model english --output a", "--model: it has no name here, and comes first: ds2 export MODEL; try"),

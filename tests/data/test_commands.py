@@ -40,6 +40,9 @@ def test_split_merge_and_sample(run: Callable, spoken_digits: Callable, tmp_path
     assert {u.audio_path for u in read_manifest(tmp_path / "all.jsonl")} == {
         u.audio_path for u in read_manifest(manifest)
     }
+    (manifest.parent / "twice.jsonl").write_text(2 * manifest.read_text())
+    printed = run("merge", manifest.parent / "twice.jsonl", "-o", tmp_path / "new" / "once.jsonl")[1]
+    assert printed.endswith("20 utterances, 20 repetitions left out\n")
     assert run("sample", manifest, "--hours", 0.0005, "-o", tmp_path / "few.jsonl")[0] == 0
     assert 1 <= len(read_manifest(tmp_path / "few.jsonl")) < 20
     assert "h, not 9: the sample is the whole" in run("sample", manifest, "--hours", 9, "-o", tmp_path / "few.jsonl")[2]

@@ -138,6 +138,7 @@ def test_hot_words_are_parsed() -> None:
     assert hot_words(("deep", "speech=2.5")) == {"deep": 5.0, "speech": 2.5}
     assert hot_words(("Deep=1",)) == {"deep": 1.0}  # as transcripts spell it
     assert hot_words(("Deep  Speech=1", "a b")) == {"deep speech": 1.0, "a b": 5.0}
+    assert hot_words(("deep, speech=2.5,", "a b")) == {"deep": 5.0, "speech": 2.5, "a b": 5.0}  # a list in one
     with pytest.raises(InputError, match="at most 6 words, got 7"):
         hot_words(("a b c d e f g",))
     assert set(hot_words(("deep=15", "a b c d e f=15", "speech=-100")).values()) == {15.0, -100.0}

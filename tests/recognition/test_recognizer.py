@@ -73,6 +73,8 @@ def test_recordings_in_memory_go_in_batches_as_files_do(recognizer: Recognizer, 
 
 
 def test_samples_need_their_rate(recognizer: Recognizer) -> None:
+    with pytest.raises(ParameterError, match="audio: expected a path, bytes, a file or samples, got int"):
+        recognizer.transcribe(5)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="audio: expected a path, bytes, a file or samples, got NoneType"):
         recognizer.transcribe(None)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match=r"audio: one recording is expected, .* transcribe_files takes a list"):

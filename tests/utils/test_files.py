@@ -199,8 +199,12 @@ def test_name_too_long(tmp_path: Path) -> None:
         partial.write_text("x")
 
 
-def test_folder_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be written"), atomic_write(tmp_path / "no" / "a.txt") as partial:
+def test_a_folder_is_made_unless_a_file_is_in_its_place(tmp_path: Path) -> None:
+    with atomic_write(tmp_path / "new" / "folder" / "a.txt") as partial:
+        partial.write_text("x")
+    assert (tmp_path / "new" / "folder" / "a.txt").read_text() == "x"
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot be written"), atomic_write(tmp_path / "file" / "a.txt") as partial:
         partial.write_text("x")
 
 
