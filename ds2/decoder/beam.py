@@ -20,6 +20,7 @@ from ds2.decoder import nbest, prefixes, scoring
 from ds2.decoder.config import MOST, BeamConfig
 from ds2.decoder.hypothesis import Hypothesis, float_array, frame_counts, without_last_words
 from ds2.decoder.lexicon import Lexicon, check_word_numbers
+from ds2.decoder.nbest import EVERY, Reading
 from ds2.decoder.prefixes import Beam
 from ds2.decoder.search import search_frames
 from ds2.decoder.search_space import SearchSpace, make_tables
@@ -172,10 +173,10 @@ class BeamDecoder:
         """The n-best hypotheses if the utterance ends here, best first; the stream accepts no more frames."""
         return list(islice(self.hypotheses(stream), self.config.nbest)) or [Hypothesis(score=-math.inf)]
 
-    def hypotheses(self, stream: BeamStream) -> Iterator[Hypothesis]:
+    def hypotheses(self, stream: BeamStream, reading: Reading = EVERY) -> Iterator[Hypothesis]:
         """Like `finish`, all hypotheses one by one: what the beam holds and what recombination took out of it."""
         stream.ended = True
-        found = self._hypotheses(stream, scoring.final_gains(stream.beam, self.tables, self.sentence_end))
+        found = self._hypotheses(stream, scoring.final_gains(stream.beam, self.tables, self.sentence_end), reading)
         return found if self.hot is None else self._boosted(found, self.hot)
 
     def _boosted(self, found: Iterable[Hypothesis], hot: Lexicon) -> Iterator[Hypothesis]:
@@ -184,7 +185,7 @@ class BeamDecoder:
 
     def partial(self, stream: BeamStream) -> Hypothesis:
         """The best hypothesis so far; the utterance may continue."""
-        return next(self._hypotheses(stream, np.zeros(stream.count)), Hypothesis(score=-math.inf))
+        return next(self._hypotheses(stream, np.zeros(stream.count), EVERY), Hypothesis(score=-math.inf))
 
     def stable(self, stream: BeamStream) -> int:
         """The number of first tokens that all prefixes of the beam share: no later frame can change them."""
@@ -237,14 +238,14 @@ class BeamDecoder:
         pairs = None if biphones is None else np.ascontiguousarray(biphones, np.float32)
         stream.beam = search_frames(stream.beam, frames, self.tables, pairs)
 
-    def _hypotheses(self, stream: BeamStream, gains: np.ndarray) -> Iterator[Hypothesis]:
+    def _hypotheses(self, stream: BeamStream, gains: np.ndarray, reading: Reading) -> Iterator[Hypothesis]:
         # The kernels divide by the best prefix in every frame; the scale brings the probabilities back.
         entries, scale = stream.beam.entries[: stream.count], stream.beam.counters["scale"][0]
         with np.errstate(divide="ignore"):
             totals = np.log(entries["by_blank"] + entries["by_label"]) + scale
         scores = totals + gains
         if np.isfinite(scores).any():
-            return nbest.hypotheses(stream.beam, scores, entries["gains"] + gains)
+            return nbest.hypotheses(stream.beam, scores, entries["gains"] + gains, reading)
         # No word may end here: the whole words before it are better than nothing.
-        found = nbest.hypotheses(stream.beam, totals, entries["gains"])
+        found = nbest.hypotheses(stream.beam, totals, entries["gains"], reading)
         return without_last_words(found, self.tables.settings[0]["space"]) if self.config.closed else found

@@ -4,17 +4,29 @@ A hypothesis may follow an arc wherever its best alignment leaves a prefix that 
 probability at that time. It then goes on in the loser's history, which may have arcs itself.
 """
 
+import functools
 import heapq
 import itertools
 import math
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.prefixes import NONE, Beam
 from ds2.utils.jit import inlined, without_references
+
+
+class Reading(NamedTuple):
+    """What is read of a beam: of each text the best hypothesis, from so many strings of labels."""
+
+    text_of: Callable[[tuple[int, ...]], Hashable] = lambda labels: labels
+    most: float = math.inf
+
+
+EVERY = Reading()  # string of labels
 
 
 class Pending(NamedTuple):
@@ -28,32 +40,44 @@ class Pending(NamedTuple):
     way: int = NONE  # by which it leaves that one
 
 
-class Read(NamedTuple):
-    """A hypothesis, and the ways to leave it by an arc from what no other has read, best first."""
+@dataclass(frozen=True)
+class Read:
+    """The labels of a hypothesis, and the ways to leave it by an arc from what no other has read, best first."""
 
-    hypothesis: Hypothesis
     cost: float
     gains: float
+    path: "Path"  # before `left`
+    left: "Read | None"  # which the hypothesis goes on in, from its label `place` on
+    place: int
+    tokens: tuple[int, ...]
     places: np.ndarray  # of the label that follows the arc
     arcs: np.ndarray
     costs: np.ndarray  # nats
 
+    @functools.cached_property
+    def hypothesis(self) -> Hypothesis:
+        """The whole of it; most are not asked for, as others have their text."""
+        after = Hypothesis() if self.left is None else self.left.hypothesis
+        return _joined(self, after)
 
-def hypotheses(beam: Beam, scores: np.ndarray, gains: np.ndarray) -> Iterator[Hypothesis]:
-    """All hypotheses of a beam, each string of labels once, best first; they are read from the lattice one by one.
+
+def hypotheses(beam: Beam, scores: np.ndarray, gains: np.ndarray, reading: Reading = EVERY) -> Iterator[Hypothesis]:
+    """The hypotheses of a beam, best first; they are read from the lattice one by one.
 
     Args:
         scores, gains: (N,) of the entries, nats.
     """
     order = [place for place in np.argsort(-scores, kind="stable").tolist() if scores[place] > -math.inf]
     waiting = [Pending(-float(scores[e]), number, float(gains[e]), e) for number, e in enumerate(order)]
-    found, numbers = set(), itertools.count(len(order))
-    while waiting:
+    known, texts, numbers = set[tuple[int, ...]](), set[Hashable](), itertools.count(len(order))
+    while waiting and len(known) < reading.most:
         best = heapq.heappop(waiting)
         read = _read(beam, best)
-        if read.hypothesis.tokens not in found:
-            found.add(read.hypothesis.tokens)
-            yield read.hypothesis
+        if read.tokens not in known:
+            known.add(read.tokens)
+            if (text := reading.text_of(read.tokens)) not in texts:
+                texts.add(text)
+                yield read.hypothesis
         # Next come the best way to leave it, and the next best one to leave what it has left.
         for left, way in ((read, 0), (best.left, best.way + 1)):
             if left is not None and way < len(left.arcs):
@@ -64,28 +88,28 @@ def hypotheses(beam: Beam, scores: np.ndarray, gains: np.ndarray) -> Iterator[Hy
 
 def _read(beam: Beam, best: Pending) -> Read:
     left, way = best.left, best.way
-    *columns, places, arcs, costs = _path(beam, best.entry, NONE if left is None else left.arcs[way])
-    order = np.argsort(costs, kind="stable")
-    after = Hypothesis() if left is None else left.hypothesis
-    hypothesis = _joined([column.tolist() for column in columns], best, after, 0 if left is None else left.places[way])
-    return Read(hypothesis, best.cost, best.gains, places[order], arcs[order], costs[order])
+    path = _path(beam, best.entry, NONE if left is None else left.arcs[way])
+    place = 0 if left is None else int(left.places[way])
+    tokens = (*path.symbols.tolist(), *(() if left is None else left.tokens[place:]))
+    order = np.argsort(path.costs, kind="stable")
+    ways = path.places[order], path.arcs[order], path.costs[order]
+    return Read(best.cost, best.gains, path, left, place, tokens, *ways)
 
 
-def _joined(columns: list[list[Any]], best: Pending, other: Hypothesis, place: int) -> Hypothesis:
-    """The labels of a path, their starts, ends and peaks, before those of another hypothesis from `place` on."""
-    labels, starts, ends, peaks = columns
-    length = len(labels)
-    labels += other.tokens[place:]
-    starts += other.starts[place:]
-    ends += other.ends[place:]
-    confidences = *map(math.exp, peaks), *other.confidences[place:]
+def _joined(read: Read, other: Hypothesis) -> Hypothesis:
+    """The labels of a path, their starts, ends and peaks, before those of the hypothesis that it goes on in."""
+    path, place = read.path, read.place
+    length = len(path.symbols)
+    starts = [*path.starts.tolist(), *other.starts[place:]]
+    ends = [*path.ends.tolist(), *other.ends[place:]]
+    confidences = *map(math.exp, path.peaks.tolist()), *other.confidences[place:]
     # The label after an arc may have begun later in the loser than in the winner, and so may those that follow it.
     for later in range(max(length, 1), len(starts)):
         if starts[later] >= ends[later - 1]:
             break
         starts[later] = ends[later - 1]
         ends[later] = max(ends[later], starts[later] + 1)
-    return Hypothesis(tuple(labels), tuple(starts), tuple(ends), confidences, -best.cost, best.gains)
+    return Hypothesis(read.tokens, tuple(starts), tuple(ends), confidences, -read.cost, read.gains)
 
 
 class Path(NamedTuple):

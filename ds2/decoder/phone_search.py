@@ -21,6 +21,7 @@ from ds2.decoder.config import BeamConfig
 from ds2.decoder.hot_phrases import words_of
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import NO_WORD, Lexicon
+from ds2.decoder.nbest import Reading
 from ds2.decoder.pronunciations import Phones, Pronunciations
 from ds2.lm.ngram import NGram
 
@@ -63,7 +64,7 @@ class PronouncingDecoder:
         copies = COPIES if " " in letters else IDEOGRAPHS
         places, tokens, lengths = homophones_apart(pronunciations, frequency, phones, copies)
         self.words = list(map(listed.__getitem__, places.tolist()))
-        self.spelt: dict[Phones, Spelling | None] = {}  # of phones that were found
+        self.spelt: dict[str, Spelling | None] = {}  # of phones that were found, see `_pieces`
         self.letters = letters
         # The column of a copy is that of its phone: [blank, space, phones, phones, ...]
         copied = np.array([0, SPACE] + copies * list(range(FIRST, phones)))
@@ -142,15 +143,9 @@ class PronouncingDecoder:
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
         """Like `BeamDecoder.finish`; of the pronunciations of a text only the best one is among the n-best."""
-        nbest, found = self.config.nbest, dict[tuple[tuple[int, ...], ...], Hypothesis]()
-        for hypothesis in itertools.islice(self.beam.hypotheses(stream), nbest + READ_MORE):
-            words = self._words(hypothesis.tokens)
-            text = tuple(word.tokens for _, word in words)
-            if text not in found:
-                found[text] = self._spelt(hypothesis, words)
-            if len(found) == nbest:
-                break
-        return list(found.values()) or [Hypothesis(score=-math.inf)]
+        reading = Reading(self._text, self.config.nbest + READ_MORE)
+        found = itertools.islice(self.beam.hypotheses(stream, reading), self.config.nbest)
+        return [self._spelt(each, self._words(each.tokens)) for each in found] or [Hypothesis(score=-math.inf)]
 
     def partial(self, stream: BeamStream) -> Hypothesis:
         """The best hypothesis so far, up to its last complete word."""
@@ -169,21 +164,25 @@ class PronouncingDecoder:
     def _words(self, phones: Phones) -> list[tuple[int, "Spelling"]]:
         """The words of (L,) phones and spaces: where each begins, and how it is spelt; no incomplete one."""
         found, first = [], 0
-        for past in [*(place for place, phone in enumerate(phones) if phone == SPACE), len(phones)]:
-            if word := self._spelling(phones[first:past]):
+        for piece in _pieces(phones):
+            if word := self._spelling(piece):
                 found.append((first, word))
-            first = past + 1
+            first += len(piece) + 1
         return found
 
-    def _spelling(self, phones: Phones) -> "Spelling | None":
+    def _text(self, phones: Phones) -> tuple[tuple[int, ...], ...]:
+        """The letters of each word of (L,) phones and spaces."""
+        return tuple(word.tokens for piece in _pieces(phones) if (word := self._spelling(piece)))
+
+    def _spelling(self, piece: str) -> "Spelling | None":
         """How the word with these phones is spelt; None if there is none."""
-        if phones not in self.spelt:
+        if piece not in self.spelt:
             lexicon = self.beam.space.lexicon
             assert lexicon is not None
-            number = lexicon.number(phones) if phones else NO_WORD
+            number = lexicon.number(tuple(map(ord, piece))) if piece else NO_WORD
             word = "" if number == NO_WORD else self.words[number]
-            self.spelt[phones] = Spelling.of([self.letters[letter] for letter in word], len(phones)) if word else None
-        return self.spelt[phones]
+            self.spelt[piece] = Spelling.of([self.letters[letter] for letter in word], len(piece)) if word else None
+        return self.spelt[piece]
 
     def _spelt(self, found: Hypothesis, words: list[tuple[int, "Spelling"]]) -> Hypothesis:
         """The hypothesis in the letters of its words."""
@@ -208,6 +207,11 @@ class PronouncingDecoder:
             found.hot,
             found.boosts,
         )
+
+
+def _pieces(phones: Phones) -> list[str]:
+    """The phones between spaces, each as the character of its number: strings are cut and looked up fast."""
+    return "".join(map(chr, phones)).split(chr(SPACE))
 
 
 class Spelling(NamedTuple):
