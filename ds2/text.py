@@ -19,6 +19,7 @@ BLANK = 0  # index of CTC's blank among the outputs of every model
 BLANK_TOKEN = "<blank>"
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 ASCII_MARKS = {ord(mark): " " for mark in map(chr, range(128)) if not (mark.isalnum() or mark == "'")}
+FIRST_IDEOGRAPH = "\u3400"
 IDEOGRAPH = "[\u3400-\u9fff\U00020000-\U0003ffff]"
 BETWEEN_IDEOGRAPHS = f"(?<={IDEOGRAPH}) (?={IDEOGRAPH})"
 ZERO_WIDTH_SPACE = "\u200b"
@@ -154,7 +155,7 @@ def join_words(texts: Iterable[str]) -> str:
 @functools.lru_cache(4096)
 def is_ideograph(text: str) -> bool:
     """Whether it is one Chinese character."""
-    return re.fullmatch(IDEOGRAPH, text) is not None
+    return text >= FIRST_IDEOGRAPH and re.fullmatch(IDEOGRAPH, text) is not None
 
 
 def _visible(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ds2.recognition.words import Word
+from ds2.recognition.words import TimedText, Word
 
 LEAST_PROBABILITY = 1e-9  # of a token, so that its logarithm is finite
 MOST_MARGIN = 6.0  # nats
@@ -41,7 +41,7 @@ def logistic(log_odds: np.ndarray) -> np.ndarray:
     return probabilities
 
 
-def presence(rows: Sequence[Sequence[Word]]) -> np.ndarray:
+def presence(rows: Sequence[Sequence[Word | TimedText]]) -> np.ndarray:
     """(K, W): whether each of the n-best has each word of the first one at its place.
 
     Args:
@@ -72,7 +72,7 @@ def margins(present: np.ndarray, scores: Sequence[float]) -> np.ndarray:
     return behind
 
 
-def _overlaps(spans: list[tuple[float, float]], word: Word) -> bool:
+def _overlaps(spans: list[tuple[float, float]], word: Word | TimedText) -> bool:
     """Whether one of the spans, in order of time, overlaps the word: the last that begins before the word's end."""
     before = bisect.bisect_left(spans, (word.end,))
     return before > 0 and word.start < spans[before - 1][1]

@@ -9,6 +9,7 @@ computed by NumPy, so that it needs no torch; `recipes/english/punctuation.py` t
 """
 
 import copy
+import functools
 import zlib
 from collections.abc import Mapping, Sequence
 
@@ -39,7 +40,7 @@ class Punctuator:
         """
         self.index = {word: number for number, word in enumerate(words)}
         self.forms: Mapping[str, str] = {word: word.upper() for word in ACRONYMS}  # capitals wherever a word stands
-        self.weights = weights  # in half precision: made float32 where they are used, in 2 ms, they take no memory else
+        self.weights = weights
         try:
             width, hidden = weights[EMBEDDING].shape[1], weights["lstm.weight_hh_l0"].shape[1]
             expected = shapes(len(words), width, len(weights["convolutions.0.bias"]), hidden)
@@ -79,8 +80,13 @@ class Punctuator:
             blocks.append(found[start - first : start - first + BLOCK])
         return np.concatenate(blocks)
 
+    @functools.cached_property
+    def _network(self) -> dict[str, np.ndarray]:
+        """All weights but the large table of words, in float32."""
+        return {name: values.astype(np.float32) for name, values in self.weights.items() if name != EMBEDDING}
+
     def _scores(self, words: Sequence[str]) -> np.ndarray:
-        weights = {name: values.astype(np.float32) for name, values in self.weights.items() if name != EMBEDDING}
+        weights = self._network
         hidden = self.weights[EMBEDDING][[number_of(word, self.index) for word in words]].astype(np.float32)
         for number, dilation in enumerate(DILATIONS):
             layer = weights[f"convolutions.{number}.weight"], weights[f"convolutions.{number}.bias"]

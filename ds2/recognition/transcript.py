@@ -11,7 +11,7 @@ from ds2.recognition.foreign_language import foreign_warning
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.notebook import transcript_html
 from ds2.recognition.segments import TranscriptSegment, ends_segment, group_words, with_spaces
-from ds2.recognition.words import Word, shorten, word_spans
+from ds2.recognition.words import TimedText, Word, shorten, word_spans
 from ds2.text import Tokenizer, join_words
 
 if TYPE_CHECKING:  # only for annotations: the server reads transcripts without torch
@@ -153,16 +153,27 @@ def hypothesis_words(
     hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float, duration: float
 ) -> tuple[Word, ...]:
     """Groups tokens into words at spaces; an ideograph is a word by itself."""
-    texts = [tokenizer.tokens[token] for token in hypothesis.tokens]
+    spans = word_spans(list(map(tokenizer.tokens.__getitem__, hypothesis.tokens)))
+    timed = timed_texts(hypothesis, tokenizer, frame_seconds, duration)
     return tuple(
-        Word(
+        Word(*each, round(geometric_mean(hypothesis.confidences[first:last]), 4))
+        for each, (first, last) in zip(timed, spans, strict=True)
+    )
+
+
+def timed_texts(
+    hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float, duration: float
+) -> list[TimedText]:
+    """The words of `hypothesis_words` without their confidence, which takes longer to compute than all else."""
+    texts = list(map(tokenizer.tokens.__getitem__, hypothesis.tokens))
+    return [
+        TimedText(
             "".join(texts[first:last]),
             round(hypothesis.starts[first] * frame_seconds, 3),
             round(min(hypothesis.ends[last - 1] * frame_seconds, duration), 3),
-            round(geometric_mean(hypothesis.confidences[first:last]), 4),
         )
         for first, last in word_spans(texts)
-    )
+    ]
 
 
 def with_confidences(transcript: Transcript, confidences: Iterable[float]) -> Transcript:

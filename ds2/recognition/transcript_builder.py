@@ -26,8 +26,8 @@ from ds2.recognition.transcript import (
     Alternative,
     SegmentAlternatives,
     Transcript,
-    hypothesis_words,
     make_transcript,
+    timed_texts,
     with_confidences,
 )
 from ds2.text import Tokenizer, split_words
@@ -166,7 +166,7 @@ class TranscriptBuilder:
         transcript = make_transcript(nbest[0], self.tokenizer, self.frame_seconds, duration)
         if not transcript.words:
             return transcript, np.zeros(0)
-        others = [hypothesis_words(each, self.tokenizer, self.frame_seconds, duration) for each in nbest[1:]]
+        others = [timed_texts(each, self.tokenizer, self.frame_seconds, duration) for each in nbest[1:]]
         present, scores = presence([transcript.words, *others]), [each.score for each in nbest]
         if others:
             transcript = with_confidences(transcript, posteriors(present, scores))

@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ds2.text import is_ideograph
 
@@ -37,6 +38,14 @@ class Word:
         return self.text if self.display is None else self.display
 
 
+class TimedText(NamedTuple):
+    """A word of a hypothesis that competes with the best one: when it was said, in seconds."""
+
+    text: str
+    start: float
+    end: float
+
+
 def at_once(word: Word, following: Word) -> bool:
     """Whether no pause is between two words."""
     return following.start - word.end <= LONGEST_PAUSE
@@ -51,10 +60,10 @@ def word_spans(texts: list[str]) -> Iterator[tuple[int, int]]:
     """(first, past the last) token of each word."""
     first = 0
     for position, text in enumerate([*texts, " "]):
-        alone = text == " " or is_ideograph(text)
-        if alone and position > first:
-            yield first, position
-        if is_ideograph(text):
-            yield position, position + 1
-        if alone:
+        ideograph = is_ideograph(text)
+        if ideograph or text == " ":
+            if position > first:
+                yield first, position
+            if ideograph:
+                yield position, position + 1
             first = position + 1
