@@ -9,6 +9,7 @@ Scale Acoustic Modeling", section 2.2), and the projection is as wide as the emb
 one.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ from ds2.utils.int8_linear import Int8Weight, int8_linear
 MATRICES = ("embedding", "input", "recurrent", "projection")
 VECTORS = ("gate_bias", "norm_scale", "norm_bias", "output_bias")
 TINY = 1e-5  # added to a variance
+GROUP = 128  # sentences of a tree; those of some segments
+BLOCK = 64  # nodes whose probabilities of all pieces are in memory at once
 LARGEST = 1e4  # of a weight; far beyond what training gives, and no product of such overflows
 
 
@@ -71,35 +74,38 @@ class NeuralModel:
         Words that the model does not know are left out.
         """
         numbers = [[n for word in words for n in self.pieces.divide(word) or ()] for words in sentences]
-        totals = np.zeros(len(sentences))
-        nodes = np.zeros(len(sentences), np.int64)  # of each sentence in the present level
-        state = State(np.zeros((1, self.width), np.float32), np.zeros((1, self.cells), np.float32))
-        taken = np.zeros(1, np.int64)
-        for place in range(max(map(len, numbers), default=-1) + 1):
-            state = self._step(taken, state)
-            log_probs = self._log_probs(state.output)
-            going = [each for each, pieces in enumerate(numbers) if place <= len(pieces)]
-            following = np.array([(*numbers[each], 0)[place] for each in going])
-            totals[going] += log_probs[nodes[going], following]
-            # The sentences that go on are the next level: one node for each that has its own beginning.
-            going = [each for each in going if place < len(numbers[each])]
-            if not going:
-                break
-            pairs = np.stack([nodes[going], [numbers[each][place] for each in going]], 1)
-            unique, own = np.unique(pairs, axis=0, return_inverse=True)
-            nodes[going] = own.reshape(-1)
-            state, taken = state.of(unique[:, 0]), unique[:, 1]
-        return totals.tolist()
+        groups = (numbers[start : start + GROUP] for start in range(0, len(numbers), GROUP))
+        return [score for group in groups for score in self._scores(Beginnings.of(group)).tolist()]
 
-    def _step(self, pieces: np.ndarray, state: "State") -> "State":
-        """(N,) pieces and N states -> N states; torch's order of the gates: input, forget, candidate, output."""
-        size = self.cells
-        gates = self._product("input", self._embedded(pieces), self.vectors["gate_bias"])
-        gates += self._product("recurrent", state.output)
-        candidate = np.tanh(gates[:, 2 * size : 3 * size])
-        gates = 0.5 + 0.5 * np.tanh(0.5 * gates)  # the logistic function of the other three
-        cell = gates[:, size : 2 * size] * state.cell + gates[:, :size] * candidate
-        return State(self._product("projection", gates[:, 3 * size :] * np.tanh(cell)), cell)
+    def _scores(self, tree: "Beginnings") -> np.ndarray:
+        """(S,) of the sentences of a tree."""
+        outputs = self._outputs(tree)
+        totals = np.zeros(tree.sentences)
+        for start in range(0, len(outputs), BLOCK):
+            log_probs = self._log_probs(outputs[start : start + BLOCK])
+            first, past = np.searchsorted(tree.asked[:, 0], [start, start + BLOCK])
+            nodes, pieces, owners = tree.asked[first:past].T
+            np.add.at(totals, owners, log_probs[nodes - start, pieces])
+        return totals
+
+    def _outputs(self, tree: "Beginnings") -> np.ndarray:
+        """(N, P): what the layer gives after each beginning, level by level; torch's order of the gates: input, forget,
+        candidate, output."""
+        size, count = self.cells, len(tree.pieces)
+        # The recurrent product alone has to wait for the level before.
+        inputs = self._product("input", self._embedded(tree.pieces), self.vectors["gate_bias"])
+        outputs, cells = np.zeros((count, self.width), np.float32), np.zeros((count, size), np.float32)
+        for first, past in itertools.pairwise(tree.levels):
+            before, gates = tree.parents[first:past], inputs[first:past]
+            if first:
+                gates += self._product("recurrent", outputs[before])
+            candidate = np.tanh(gates[:, 2 * size : 3 * size])
+            gates = 0.5 + 0.5 * np.tanh(0.5 * gates)  # the logistic function of the other three
+            cells[first:past] = gates[:, :size] * candidate
+            if first:
+                cells[first:past] += gates[:, size : 2 * size] * cells[before]
+            outputs[first:past] = self._product("projection", gates[:, 3 * size :] * np.tanh(cells[first:past]))
+        return outputs
 
     def _embedded(self, pieces: np.ndarray) -> np.ndarray:
         """(N,) -> (N, P); embeddings have a variance of 1."""
@@ -128,20 +134,44 @@ class NeuralModel:
 
 
 @dataclass(frozen=True)
-class State:
-    """Of N sentences' beginnings.
+class Beginnings:
+    """The beginnings of S sentences, each once, as N nodes of a tree, level by level; the root is that of all.
 
     Attributes:
-        output: (N, P) what the layer gave last.
-        cell: (N, H).
+        pieces: (N,) the last one of each; 0, the end of the sentence before, of the root.
+        parents: (N,) the node without that piece; the root's is itself.
+        levels: the first node of each level, and N.
+        asked: (A, 3) a node, a piece that follows it in a sentence or its end, 0, and the sentence; in order of nodes.
+        sentences: S.
     """
 
-    output: np.ndarray
-    cell: np.ndarray
+    pieces: np.ndarray
+    parents: np.ndarray
+    levels: list[int]
+    asked: np.ndarray
+    sentences: int
 
-    def of(self, rows: np.ndarray) -> "State":
-        """The states of (N,) rows of them."""
-        return State(self.output[rows], self.cell[rows])
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[int]]) -> "Beginnings":
+        """Those of sentences of pieces."""
+        pieces, parents, levels, asked = [0], [0], [0], list[tuple[int, int, int]]()
+        nodes = [0] * len(sentences)  # where each sentence is
+        going, place = list(range(len(sentences))), 0
+        while going:
+            levels.append(len(pieces))
+            asked += ((nodes[each], 0, each) for each in going if place == len(sentences[each]))
+            going = [each for each in going if place < len(sentences[each])]
+            known: dict[tuple[int, int], int] = {}
+            for each in going:
+                piece = sentences[each][place]
+                asked.append((nodes[each], piece, each))
+                if (nodes[each], piece) not in known:
+                    known[nodes[each], piece] = len(pieces)
+                    parents.append(nodes[each])
+                    pieces.append(piece)
+                nodes[each] = known[nodes[each], piece]
+            place += 1
+        return cls(np.array(pieces), np.array(parents), levels, np.array(sorted(asked)), len(sentences))
 
 
 def array_shapes(pieces: int, width: int, cells: int) -> dict[str, tuple[int, ...]]:

@@ -11,7 +11,7 @@ from helpers.neural import random_arrays
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ds2.lm.neural import MATRICES, NeuralModel, array_shapes
+from ds2.lm.neural import GROUP, MATRICES, Beginnings, NeuralModel, array_shapes
 from ds2.lm.pieces import Pieces, joined, learn_pieces, letters_of
 from ds2.utils.errors import InputError
 
@@ -75,11 +75,23 @@ def test_probabilities_of_all_sentences_of_a_length_add_up() -> None:
 
 
 def test_shared_beginnings_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Beginnings.of([[1, 2, 3], [1, 2, 2], [1, 2], [1, 2, 3]]).levels == [0, 1, 2, 3, 5]
     model, rows = NeuralModel(PIECES, arrays_of(1)), []
-    step = model._step
-    monkeypatch.setattr(model, "_step", lambda pieces, state: rows.append(len(pieces)) or step(pieces, state))
+    product = model._product
+    monkeypatch.setattr(
+        model, "_product", lambda name, x, *bias: rows.append((name, len(x))) or product(name, x, *bias)
+    )
     model.scores([["a", "b", "c"], ["a", "b", "b"], ["a", "b"], ["a", "b", "c"]])
-    assert rows == [1, 1, 1, 2]
+    assert [count for name, count in rows if name == "projection"] == [1, 1, 1, 2]
+    assert [count for name, count in rows if name == "embedding"] == [5]
+
+
+@pytest.mark.parametrize("count", [GROUP - 1, 3 * GROUP])
+def test_many_sentences_score_as_one_by_one(count: int) -> None:
+    model, random = NeuralModel(PIECES, arrays_of(1)), np.random.default_rng(1)
+    sentences = [random.choice(["a", "b", "c"], length).tolist() for length in random.integers(0, 6, count)]
+    assert model.scores(sentences) == pytest.approx([model.score(each) for each in sentences], abs=1e-6)
+    assert model.scores([]) == []
 
 
 def test_a_word_with_other_letters_is_not_known_and_left_out() -> None:
