@@ -23,7 +23,7 @@ from ds2.utils.int8_linear import Int8Weight, int8_linear
 MATRICES = ("embedding", "input", "recurrent", "projection")
 VECTORS = ("gate_bias", "norm_scale", "norm_bias", "output_bias")
 TINY = 1e-5  # added to a variance
-GROUP = 64  # sentences of a tree: those of two segments, of some 300 beginnings each, whose gates take 4 MB
+GROUP = 64  # sentences of a tree: those of two segments, with some 300 beginnings each
 BLOCK = 64  # nodes whose probabilities of all pieces are in memory at once
 LARGEST = 1e4  # of a weight; far beyond what training gives, and no product of such overflows
 
