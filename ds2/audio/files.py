@@ -33,7 +33,7 @@ MOST_CHANNEL_RATE = 2 * 48_000  # samples a second, channels together, that a li
 LOUDEST = 2.0**31  # full scale is 1; some write integers as float
 UNKNOWN_LENGTH = 2**62  # samples; libsndfile gives 2**63 - 1 where the header does not say
 SUFFIXES = (
-    *".wav .flac .mp3 .ogg .oga .opus .aiff .aif .au .caf .w64 .sph".split(),
+    *".wav .flac .mp3 .ogg .oga .opus .aiff .aif .au .caf .w64 .rf64 .sph".split(),
     *FFMPEG_SUFFIXES,
 )
 AudioReader = LibsndfileReader | FFmpegReader

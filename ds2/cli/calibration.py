@@ -8,7 +8,7 @@ from ds2.cli.exits import SOME_FAILED
 from ds2.cli.noise import absolute_recordings
 from ds2.cli.options import NO_DEFAULT, Device, Normalize, OptionalOutput, Paths
 from ds2.cli.overwriting import check_bundle_output
-from ds2.cli.references import comparable_references, shown_area, warn_of_few
+from ds2.cli.references import learnable_references, shown_area, warn_of_few
 from ds2.utils.errors import InputError
 
 
@@ -46,7 +46,7 @@ def calibrate_command(
     check_writable(output or model)
     data_sets, bundle = list(map(read_manifest, manifests)), Bundle.load(model)
     recognizer = Recognizer.from_bundle(calibrated(bundle, NEUTRAL), str(model), device)
-    data_sets = [comparable_references(recognizer.tokenizer, each, normalize) for each in data_sets]
+    data_sets = [learnable_references(recognizer.tokenizer, each, normalize) for each in data_sets]
     warn_of_few([utterance for each in data_sets for utterance in each])
     with Progress("calibrating", sum(map(len, data_sets)), "utterances") as progress:
         found = tune_confidence(recognizer, data_sets, list(map(Path, absolute_recordings(noise))), progress.step)

@@ -12,13 +12,13 @@ from ds2.cli.exits import SOME_FAILED
 from ds2.cli.languages import check_text_language
 from ds2.cli.options import Maybe, Output, Paths
 from ds2.cli.overwriting import refuse_overwriting
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError, ParameterError, printable
 from ds2.utils.extras import need
 
 if TYPE_CHECKING:
     from ds2.data.validate import Finding
 
-SHOWN = 20  # findings on the terminal; the report holds all
+SHOWN = 6  # findings of a kind on the terminal; the report holds all
 
 
 def validate_command(
@@ -72,16 +72,15 @@ def validate_command(
 
 
 def _print_findings(findings: "Sequence[Finding]", counted: str) -> None:
-    """The first findings, how many there are beyond them, and their kinds."""
+    """The first findings of each kind, how many there are beyond them, and the kinds."""
     from collections import Counter
 
-    from ds2.utils.errors import printable
-
-    for finding in findings[:SHOWN]:
-        print(printable(f"{finding.place}: {finding.kind}: {finding.message}"))
-    if len(findings) > SHOWN:
-        print(f"... and {len(findings) - SHOWN} more")
     kinds = Counter(finding.kind for finding in findings)
+    for kind, count in kinds.items():
+        for finding in [finding for finding in findings if finding.kind == kind][:SHOWN]:
+            print(printable(f"{finding.place}: {finding.kind}: {finding.message}"))
+        if count > SHOWN:
+            print(f"... and {count - SHOWN:,} more of this kind: {kind}")
     leaking = kinds.pop("leaking speaker", 0)
     print(f"{counted}: {', '.join(f'{count} {kind}' for kind, count in kinds.most_common()) or 'none'}")
     if leaking:
@@ -123,7 +122,6 @@ def stats_command(manifest: Positional[Path], picture: Maybe[Path] = None) -> in
     from ds2.cli.describe import describe
     from ds2.data.manifest import read_manifest
     from ds2.data.plots import draw_statistics
-    from ds2.utils.errors import printable
 
     if picture is not None:
         need("matplotlib")
@@ -291,8 +289,6 @@ def shard_command(
 
 def report_skipped(skipped: list[str]) -> int:
     """Prints what was left out, which no file lists, on standard error; returns the exit code."""
-    from ds2.utils.errors import printable
-
     for line in skipped:
         print(printable(f"ds2: {line}"), file=sys.stderr)
     if skipped:

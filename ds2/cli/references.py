@@ -30,22 +30,41 @@ def comparable_references(
     if capitals := sum(map(ne, written, utterances)):
         print(f"ds2: the model has no capitals: {capitals} references are compared in lower case", file=sys.stderr)
     if line := beyond_alphabet(tokenizer, utterances):
-        print(f"ds2: {line}{_remedy(tokenizer, utterances, line, normalize)}", file=sys.stderr)
+        print(f"ds2: {line}{_remedy(tokenizer, utterances, normalize)}", file=sys.stderr)
     return utterances
 
 
-def _remedy(tokenizer: "Tokenizer", utterances: "Sequence[Utterance]", line: str, normalize: str | None) -> str:
+def learnable_references(
+    tokenizer: "Tokenizer", utterances: "Sequence[Utterance]", normalize: str | None
+) -> "Sequence[Utterance]":
+    """Like `comparable_references`, by default in the normal form where that lets the model write more of them: what is
+    fitted to texts that it cannot write is wrong."""
+    if normalize is None and (normalize := _helping_language(tokenizer, utterances)) is not None:
+        print(f"ds2: the texts are taken in their normal form, as by --normalize {normalize}", file=sys.stderr)
+    return comparable_references(tokenizer, utterances, normalize)
+
+
+def _helping_language(tokenizer: "Tokenizer", utterances: "Sequence[Utterance]") -> str | None:
+    """The language in whose normal form a model can write more of the references; None where it cannot."""
+    from ds2.recognition.evaluate import beyond_alphabet, comparable_case, normal_form, with_texts
+
+    language = "zh" if tokenizer.ideographs else "en"
+    written, readable = (
+        beyond_alphabet(tokenizer, with_texts(with_texts(utterances, form), comparable_case(tokenizer)))
+        for form in (normal_form(None), normal_form(language))
+    )
+    return language if written != readable else None
+
+
+def _remedy(tokenizer: "Tokenizer", utterances: "Sequence[Utterance]", normalize: str | None) -> str:
     """What to do about references that a model cannot write; empty where nothing helps."""
-    from ds2.recognition.evaluate import beyond_alphabet, normal_form, with_texts
     from ds2.text import is_ideograph
 
     chinese = sum(any(map(is_ideograph, utterance.text)) for utterance in utterances)
     if not tokenizer.ideographs and 2 * chinese > len(utterances):
         return "; they are Chinese: take a model that writes it, such as --model mandarin"
-    language = "zh" if tokenizer.ideographs else "en"
-    readable = with_texts(utterances, normal_form(language))
-    helps = normalize is None and beyond_alphabet(tokenizer, readable) != line
-    return f"; --normalize {language} brings them to the normal form" if helps else ""
+    language = _helping_language(tokenizer, utterances) if normalize is None else None
+    return f"; --normalize {language} brings them to the normal form" if language is not None else ""
 
 
 def warn_of_few(utterances: "Sequence[Utterance]") -> None:

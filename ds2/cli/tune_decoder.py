@@ -9,7 +9,7 @@ from tyro.conf import Positional
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.options import DEFAULT_TUNED_MODEL, Device, Maybe, Normalize, OptionalOutput, TunedModel
 from ds2.cli.overwriting import check_bundle_output
-from ds2.cli.references import comparable_references, warn_of_few
+from ds2.cli.references import learnable_references, warn_of_few
 from ds2.utils.extras import need
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def tune_decoder_command(
     utterances, bundle = read_manifest(manifest), Bundle.load(model)
     candidate = _candidate(bundle, words.lm, words.lexicon)
     recognizer = Recognizer.from_bundle(bundle, str(model), device, DecoderOptions(beam=0))
-    utterances = comparable_references(recognizer.tokenizer, utterances, normalize)
+    utterances = learnable_references(recognizer.tokenizer, utterances, normalize)
     warn_of_few(utterances)
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
         tuning = tune(recognizer, bundle, candidate, utterances, words.closed, progress.step)

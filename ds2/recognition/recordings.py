@@ -23,7 +23,7 @@ from ds2.utils.files import REPORT, make_folder, read_text, write_lines, write_t
 from ds2.utils.own_files import is_own, mark_own
 
 STDIN = Path("-")
-UNREAD = (".wma", ".amr", ".avi")  # sound that ffmpeg converts
+UNREAD = (".wma", ".amr", ".ac3", ".avi")  # sound that ffmpeg converts
 NOT_WRITTEN = tuple(".pdf .doc .docx .odt .rtf .html .xml .md .csv .ass .sub .lrc .eaf .lab .png .jsonl".split())
 NAME_BYTES = 200  # of a path in an output's name; file systems allow 255, ending and temporary name included
 OWN = ("txt", "srt", "vtt")  # formats that people write themselves

@@ -181,3 +181,16 @@ def test_what_is_no_manifest_is_still_refused_in_its_own_words(
     errors = capsys.readouterr().err
     assert "m.jsonl:3: lacks audio_filepath" in errors
     assert "a.wav: is a recording; name a manifest" in errors
+
+
+def test_many_findings_of_a_kind_hide_no_other(
+    tmp_path: Path, spoken_digits: Callable[[int], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    every = [replace(u, text=f"text {at}") for at, u in enumerate(read_manifest(spoken_digits(10)))]
+    gone = [replace(u, audio_path=u.audio_path.with_name(f"gone{at}.wav")) for at, u in enumerate(every[:9])]
+    write_manifest(tmp_path / "m.jsonl", [*gone, replace(every[9], duration=9.0)])
+    assert main(["data", "validate", str(tmp_path / "m.jsonl")]) == 1
+    shown = capsys.readouterr().out
+    assert shown.count(": unreadable: ") == 6
+    assert "... and 3 more of this kind: unreadable\n" in shown
+    assert "m.jsonl:10: duration: the manifest says 9.00 s" in shown

@@ -114,7 +114,7 @@ def test_phones_learn_as_whole_sequences(spoken_digits: Manifests, tmp_path: Pat
 
     crf, ctc = trained("ctc-crf", 1), trained("ctc", 1)
     assert loss(crf) < loss(ctc)
-    longer = trained("ctc-crf", 4)
+    longer = trained("ctc-crf", 20)
     before = loss(longer)
     longer.run()
     assert loss(longer) < before
