@@ -46,7 +46,8 @@ TIME = re.compile(
     r"(?: o'clock)?(?P<half>(?= ?[ap]\.? ?m\b))?",
     re.I,
 )
-RATIO = re.compile(r"(?<![\d:.,/])(\d++):(?=\d(?!\d|[:.,/–-]\d))")  # 3:1; times of day have two digits behind
+# 3:1, but no verse such as John 3:8; times of day have two digits behind the colon.
+RATIO = re.compile(r"(?<![\w:.,/])([A-Z][a-z]++ )?(\d++):(?=\d(?!\d|[:.,/–-]\d))")
 # Spelled in digits where a part begins with a zero, and telephones: 007, 00, 555-0199; not within a longer number, a
 # time or a share.
 CODE = re.compile(rf"(?<![\d.,:/⁄{SIGNS}])(?<!\d-)\d++(?:-\d++)*+(?![:/⁄.,]\d| ?[%‰]|(?:st|nd|rd|th)\b)")
@@ -107,7 +108,7 @@ def english_numbers(text: str) -> str:
     text = YEAR.sub(_year_after_month, DAY.sub(_day, MONTH.sub(_month_in_full, text)))
     text = _symbols(NUMBER_SIGN.sub("number ", text))
     text = TIME.sub(_time, text)  # like the next, it leaves smaller numbers to the last
-    text = RATIO.sub(r"\1 to ", text)
+    text = RATIO.sub(lambda match: match[0] if match[1] else f"{match[2]} to ", text)
     text = THOUSANDS.sub(lambda match: match[0].replace(" ", ","), text)
     text = INDIAN.sub(lambda match: match[0].replace(",", ""), text)
     text = DECIMAL_COMMA.sub(_decimal_point, text)

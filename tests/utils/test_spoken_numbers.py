@@ -78,6 +78,7 @@ Jan. 5-7, (5-10)|january five to seven five to ten
 2020-01-05, 555-1234, F-1-2|twenty twenty one five five five five one two three four f one two
 the 1-13th, 3:10-12|the one thirteenth three ten twelve
 ratio 3:1, won 2:0|ratio three to one won two to zero
+John 3:8, Matthew 15:9; 4:3|john three eight matthew fifteen nine four to three
 at 3:10, 1:2:3, 3:1-5|at three ten one two three three one five
 more @home, a@b.com, @ 5|more at home a at b dot com five
 """.strip().split("\n")
