@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ds2.audio.files import SUFFIXES
 from ds2.data.corpus_rows import Row
@@ -26,11 +27,10 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     """The rows of a table, or of the metadata.csv in a folder; paths are relative to it. Columns beyond NAMES survive.
 
     A row with an offset is a span of its recording, up to its end, or of its duration, or else to the recording's end.
-    A row that does not fit the header, or whose span is impossible, has a problem.
+    A row that does not fit the header, whose span is impossible, or with a quote that is not closed has a problem.
 
     Raises:
-        InputError: a table without a column of paths or of texts, with spans that are not understood, or with a quote
-            that is not closed, or not at the end of its value.
+        InputError: a table without a column of paths or of texts, or with spans that are not understood.
     """
     source = source / TABLE if source.is_dir() else source
     lines = io.StringIO(read_text(source).removeprefix("\ufeff"), newline="")
@@ -39,20 +39,38 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     delimiter = max(DELIMITERS, key=header.count)
     bare = delimiter == "\t" and not header.startswith('"')  # tables with tabs seldom have quotes around values
     table = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL, strict=True)
-    begins = 1
-    try:
-        keys = [key_of(name) for name in next(table, [])]
+    keys: list[str] = []
+    for place, values in _rows_of(table, source):
+        if isinstance(values, csv.Error):
+            yield Row(source, "", problem=f"{place}: not a row ({values}); is a quote not closed?")
+        elif not keys:
+            keys = list(map(key_of, values))
+            _check_columns(keys, source)
+            _check_spans(keys, source)
+        elif any(values):
+            yield _table_row(keys, list(map(_unquoted, values)) if bare else values, source, place)
+    if not keys:
         _check_columns(keys, source)
-        _check_spans(keys, source)
+
+
+def _rows_of(table: Any, source: Path) -> Iterator[tuple[str, list[str] | csv.Error]]:
+    """Where each row ends, and its values or why there are none; after one with a wrong quote the next line begins.
+
+    Raises:
+        InputError: a value of more than 131,072 characters.
+    """
+    while True:
         begins = table.line_num + 1
-        for values in table:
-            if any(values):
-                values = list(map(_unquoted, values)) if bare else values
-                yield _table_row(keys, values, source, f"{source}:{table.line_num}")
-            begins = table.line_num + 1
-    except csv.Error as error:  # also a value of more than 131,072 characters
-        remedy = "" if "limit" in str(error) else "; is a quote not closed?"
-        raise InputError(f"{source}:{begins}: not a table ({error}{remedy})") from error
+        try:
+            values = next(table, None)
+        except csv.Error as error:
+            if "limit" in str(error):
+                raise InputError(f"{source}:{begins}: not a table ({error})") from error
+            yield f"{source}:{begins}", error
+            continue
+        if values is None:
+            return
+        yield f"{source}:{table.line_num}", values
 
 
 def is_table(source: Path) -> bool:

@@ -126,9 +126,13 @@ def test_a_writer_of_tables_with_tabs_may_quote_values(folder: Path) -> None:
 
 def test_a_quote_that_is_not_closed_swallows_no_row_in_silence(folder: Path) -> None:
     """To the end of the table, to a quote within a later row, and to one at the end of a row."""
-    for rows in (['a.wav,"one', "b.wav,two"], ['a.wav,"one', 'b.wav,"two"']):
-        with pytest.raises(InputError, match=r"t\.csv:3: not a table .*is a quote not closed"):
-            converted(folder, "path,text", "a.wav,zero", *rows)
+    for rows in (['a.wav,"one', "b.wav,two"], ['a.wav,"one', 'b.wav,"two"'], ['a.wav,"one" two']):
+        utterances, [skipped] = converted(folder, "path,text", "a.wav,zero", *rows)
+        assert [each.text for each in utterances] == ["zero"]
+        assert skipped.startswith("3: not a row (")
+        assert skipped.endswith("; is a quote not closed?")
+    utterances, _ = converted(folder, "path,text", 'a.wav,"one" two', "a.wav,three")
+    assert [each.text for each in utterances] == ["three"]
     utterances, skipped = converted(folder, "path,text", 'a.wav,"zero', 'one"', 'b.wav,"two', 'c.wav,three"')
     assert [each.text for each in utterances] == ["zero one"]  # lines of a text
     assert skipped == ["5: a value holds a line with the name of another recording; close its quote"]
