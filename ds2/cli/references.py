@@ -48,12 +48,11 @@ def _helping_language(tokenizer: "Tokenizer", utterances: "Sequence[Utterance]")
     """The language in whose normal form a model can write more of the references; None where it cannot."""
     from ds2.recognition.evaluate import beyond_alphabet, comparable_case, normal_form, with_texts
 
-    language = "zh" if tokenizer.ideographs else "en"
-    written, readable = (
-        beyond_alphabet(tokenizer, with_texts(with_texts(utterances, form), comparable_case(tokenizer)))
-        for form in (normal_form(None), normal_form(language))
-    )
-    return language if written != readable else None
+    language, in_case = "zh" if tokenizer.ideographs else "en", comparable_case(tokenizer)
+    if not (written := beyond_alphabet(tokenizer, with_texts(utterances, in_case))):
+        return None
+    readable = with_texts(with_texts(utterances, normal_form(language)), in_case)
+    return language if beyond_alphabet(tokenizer, readable) != written else None
 
 
 def _remedy(tokenizer: "Tokenizer", utterances: "Sequence[Utterance]", normalize: str | None) -> str:

@@ -12,7 +12,7 @@ import torch
 from ds2.audio.tensors import read_audio
 from ds2.curation.score import FEATURES
 from ds2.data.utterance import Utterance
-from ds2.utils.files import atomic_write, make_folder
+from ds2.utils.files import atomic_write
 from ds2.utils.plots import subplots
 
 if TYPE_CHECKING:
@@ -113,7 +113,6 @@ def draw_spectrogram(audio: Path, path: Path) -> None:
 
     samples, rate = read_audio(audio)
     image = np.concatenate([waveform(samples.numpy()), spectrogram(samples, rate)])
-    make_folder(path.parent)
     with atomic_write(path) as partial:
         Image.fromarray(image).save(partial, "WEBP", quality=QUALITY, method=2)
 

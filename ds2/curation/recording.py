@@ -21,7 +21,7 @@ from ds2.curation.segment import SegmentConfig, segment
 from ds2.data.utterance import Utterance
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.errors import InputError
-from ds2.utils.files import in_utf8, make_folder, read_text, write_text
+from ds2.utils.files import in_utf8, read_text, write_text
 
 OVERVIEW_SECONDS = 0.25  # the overview shows the loudest level of each
 CLIPPED_FRACTION = 1e-3  # of the samples at full scale: above it a recording counts as clipped
@@ -52,9 +52,7 @@ class RecordMaker:
             record = RecordingResult(pair.name, key, str(pair.audio), str(error))
         except Exception as error:  # one recording must not end hours of work on others
             return RecordingResult(pair.name, key, str(pair.audio), f"{pair.audio}: {type(error).__name__}: {error}")
-        path = record_path(self.output, pair.name)
-        make_folder(path.parent)
-        write_text(path, json.dumps(asdict(record), ensure_ascii=False))
+        write_text(record_path(self.output, pair.name), json.dumps(asdict(record), ensure_ascii=False))
         return record
 
     def _record(self, pair: Pair, key: dict[str, Any]) -> RecordingResult:
@@ -87,7 +85,6 @@ def _cut_out(utterance: Utterance, pair: Pair, output: Path) -> Utterance:
     span = f"{round(offset * 1000):08}-{round((offset + utterance.duration) * 1000):08}"
     path = segments_folder(output) / pair.name / f"{span}.flac"
     samples, rate = read_audio(pair.audio, None, offset, utterance.duration)
-    make_folder(path.parent)
     write_flac(path, samples.numpy(), rate)
     extra = {"id": f"{pair.name}/{span}", "start": offset, **utterance.extra}
     return replace(utterance, audio_path=path.absolute(), offset=None, extra=extra)

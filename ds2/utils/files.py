@@ -32,7 +32,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     is replaced; a terminal, null device or pipe gets the bytes when the block ends well.
 
     Raises:
-        InputError: the file cannot be written (no folder, no permission, full disk, a disk or socket in its place).
+        InputError: the file cannot be written (no permission, full disk, a folder, a disk or a socket in its place).
     """
     path = Path(path)
     try:

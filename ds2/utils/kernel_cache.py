@@ -33,12 +33,9 @@ def dispatcher_of(function: Any, options: dict[str, Any]) -> Any:
     """`numba.njit(cache=True)` that also works where neither the package nor the user's cache folder is writable.
 
     numba refuses to compile there. This keeps the machine code in a private temporary folder then or, if there is none,
-    compiles it again in each process. Not for kernels with `cache=False`, nor with `forceinline`, which become
-    part of those that call them.
+    compiles it again in each process.
     """
-    options = {"cache": True, **options, "no_cfunc_wrapper": True}  # nothing but Python and other kernels calls them
-    if not options.pop("cache") or options.get("forceinline"):
-        return numba.njit(**options)(function)
+    options = {**options, "no_cfunc_wrapper": True}  # nothing but Python and other kernels calls them
     with contextlib.suppress(NoCache):
         return _with_cache(function, options)
     if folder := _private_folder():
@@ -55,7 +52,7 @@ def part_of_others(function: Any, options: dict[str, Any]) -> Any:
     It is not kept, and has no code that takes arguments from Python: unpacking tuples of arrays by that was a third of
     the time in which a search is compiled.
     """
-    options = {**options, "cache": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options = {**options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return numba.njit(**options)(function)
 
 

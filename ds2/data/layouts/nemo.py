@@ -41,9 +41,8 @@ def _nemo_values(line: str, place: str) -> dict[str, Any]:
         values = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{place}: not valid JSON ({error!s:.60})") from error
-    if isinstance(values, dict):
-        values = _with_our_keys(values)
-    if not isinstance(values, dict) or not isinstance(values.get("audio_filepath"), str):
+    values = _with_our_keys(values) if isinstance(values, dict) else {}
+    if not isinstance(values.get("audio_filepath"), str):
         raise InputError(f'{place}: expected an object {{"audio_filepath": ...}}, got {line!r:.60}')
     return values
 

@@ -36,7 +36,7 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     lines = io.StringIO(read_text(source).removeprefix("\ufeff"), newline="")
     header = lines.readline()
     lines.seek(0)
-    delimiter = max(DELIMITERS, key=header.count)
+    delimiter = _delimiter(header)
     bare = delimiter == "\t" and not header.startswith('"')  # tables with tabs seldom have quotes around values
     table = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if bare else csv.QUOTE_MINIMAL, strict=True)
     keys: list[str] = []
@@ -76,8 +76,12 @@ def _rows_of(table: Any, source: Path) -> Iterator[tuple[str, list[str] | csv.Er
 def is_table(source: Path) -> bool:
     """Whether a file begins with a header that names a column of paths and one of texts."""
     header = read_text(source).removeprefix("\ufeff").partition("\n")[0]
-    keys = {key_of(name.strip('"\r')) for name in header.split(max(DELIMITERS, key=header.count))}
+    keys = {key_of(name.strip('"\r')) for name in header.split(_delimiter(header))}
     return keys >= {"audio_filepath", "text"}
+
+
+def _delimiter(header: str) -> str:
+    return max(DELIMITERS, key=header.count)
 
 
 def _unquoted(value: str) -> str:
