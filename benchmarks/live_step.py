@@ -26,10 +26,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=200)
     arguments = parser.parse_args()
-    engines = {name: load_engine(name, arguments.model, "cpu")[0] for name in ("native", "torch", "onnx")
+    engines = {name: load_engine(arguments.model, name, "cpu")[0] for name in ("native", "torch", "onnx")
                if name == "native" or find_spec({"onnx": "onnxruntime"}.get(name, name))}  # fmt: skip
-    if served_precision("native", arguments.model, "auto") == "int8":
-        engines["native int8"] = load_engine("native", arguments.model, "cpu", "int8")[0]
+    if served_precision("native", engines["native"].config, "auto") == "int8":
+        engines["native int8"] = load_engine(arguments.model, "native", "cpu", "int8")[0]
     use_threads(1)
     samples = noise(round(arguments.seconds * engines["native"].config.frontend.sample_rate))
     actions: dict[str, Callable[[], object]] = {}

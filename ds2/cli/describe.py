@@ -145,9 +145,9 @@ def describe_exported(path: Path) -> str:
     Raises:
         InputError: another ONNX file, or a damaged one.
     """
-    from ds2.recognition.onnx_engine import load_onnx
+    from ds2.recognition.onnx_engine import load_exported
 
-    record = load_onnx(path)[1]
+    _, record = load_exported(path)
     lines = [
         f"{path}: written by ds2 export, {path.stat().st_size / 1e6:.1f} MB",
         *_describe_record(path, record),

@@ -9,11 +9,11 @@ An engine's module is imported only where that engine runs, so that its package 
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
-from ds2.bundle import read_record
+from ds2.bundle import Bundle
 from ds2.model.config import LEAST_WEIGHTS, ModelConfig, Precision
 from ds2.model_record import Record
 from ds2.recognition.options import EngineName, OfflinePrecision
@@ -59,25 +59,51 @@ class Engine(Protocol):
         """
 
 
-def choose_engine(
-    name: EngineName, path: str | Path, device: str = "auto", precision: Precision = "float32"
-) -> ChosenEngine:
-    """ "auto" -> onnx for an exported model; native on a CPU where torch is missing or no faster; else torch.
+def load_engine(
+    path: str | Path, name: EngineName, device: str, precision: Precision = "float32", live: bool = False
+) -> tuple[Engine, Record]:
+    """Reads a bundle, once, or for onnx also an exported model.onnx -> the engine that runs it, its record.
+
+    Args:
+        name: as in `choose_engine`; an exported model is onnx's.
+        precision: float32 or int8; with `live` that of the slots, as in `served_precision`.
 
     Raises:
-        InputError: the bundle is missing or damaged.
+        InputError: missing or damaged file, or weights that do not fit their configuration.
+        ParameterError: the device is not there, or the engine, the device or the model has no such precision.
+        ModuleNotFoundError: the engine's package is not installed.
+    """
+    if not live and precision not in get_args(OfflinePrecision):
+        raise ParameterError("precision", f"{precision!r}: must be one of {', '.join(get_args(OfflinePrecision))}")
+    if Path(path).suffix == ONNX_SUFFIX and name in ("auto", "onnx"):
+        need("onnxruntime")
+        _check_cpu("onnx", device, "float32" if live else precision)
+        from ds2.recognition.onnx_engine import load_exported
+
+        return load_exported(Path(path))
+    bundle = Bundle.load(path, "numpy")
+    config = ModelConfig.of(bundle)
+    chosen = choose_engine(name, config, device, precision)
+    fitting = served_precision(chosen, config, precision) if live else precision
+    return _make_engine(chosen, bundle, str(path), device, fitting), bundle
+
+
+def choose_engine(
+    name: EngineName, config: ModelConfig, device: str = "auto", precision: Precision = "float32"
+) -> ChosenEngine:
+    """ "auto" -> native on a CPU where torch is missing or no faster; else torch.
+
+    Raises:
         ModuleNotFoundError: the engine's package is not installed.
     """
     if name == "auto":
-        name = _fastest(path, device, precision)
+        name = _fastest(config, device, precision)
     if name != "native":
         need("onnxruntime" if name == "onnx" else "torch")
     return name
 
 
-def _fastest(path: str | Path, device: str, precision: Precision) -> ChosenEngine:
-    if Path(path).suffix == ONNX_SUFFIX:
-        return "onnx"
+def _fastest(config: ModelConfig, device: str, precision: Precision) -> ChosenEngine:
     if find_spec("torch") is None:
         return "native"
     on_cpu = device == "cpu" or (device == "auto" and not may_have_gpu())
@@ -86,42 +112,34 @@ def _fastest(path: str | Path, device: str, precision: Precision) -> ChosenEngin
         return "torch"
     # Large recurrent matrices are faster where torch runs a batch of utterances, or where they are in int8.
     most = 1 if in_bytes else LEAST_WEIGHTS
-    return "native" if ModelConfig.of(read_record(path)).recurrent_weights < most else "torch"
+    return "native" if config.recurrent_weights < most else "torch"
 
 
-def served_precision(name: ChosenEngine, path: str | Path, precision: Precision) -> OfflinePrecision:
-    """The precision in which an engine is loaded for live streams; torch rounds the weights of its slots itself.
-
-    Raises:
-        InputError: the bundle is missing or damaged.
-    """
+def served_precision(name: ChosenEngine, config: ModelConfig, precision: Precision) -> OfflinePrecision:
+    """The precision in which an engine is made for live streams; torch rounds the weights of its slots itself."""
     if name != "native" or precision not in ("auto", "int8"):
         return "float32"
-    fits = multiplies_bytes() and not ModelConfig.of(read_record(path)).recurrent_layers
+    fits = multiplies_bytes() and not config.recurrent_layers
     return "int8" if fits or precision == "int8" else "float32"
 
 
-def load_engine(
-    name: ChosenEngine, path: str | Path, device: str, precision: OfflinePrecision = "float32"
-) -> tuple[Engine, Record]:
-    """Loads a bundle, or for onnx also an exported model.onnx -> its engine, its record.
-
-    Raises:
-        InputError: missing or damaged file, or weights that do not fit their configuration.
-        ParameterError: the device is not there, or the engine, the device or the model has no such precision.
-    """
+def _make_engine(name: ChosenEngine, bundle: Bundle, path: str, device: str, precision: Precision) -> Engine:
     if name == "torch":
-        from ds2.recognition.torch_engine import load_torch
+        from ds2.recognition.torch_engine import make_torch_engine
 
-        return load_torch(path, device, precision)
+        return make_torch_engine(bundle, path, device, precision)
+    _check_cpu(name, device, precision)
+    if name == "native":
+        from ds2.recognition.native_engine import make_native_engine
+
+        return make_native_engine(bundle, path, precision)
+    from ds2.recognition.onnx_engine import make_onnx_engine
+
+    return make_onnx_engine(bundle, path)
+
+
+def _check_cpu(name: ChosenEngine, device: str, precision: Precision) -> None:
     if name == "onnx" and precision != "float32":
         raise ParameterError("precision", f"{precision}: the engine onnx computes in float32")
     if device not in ("auto", "cpu"):
         raise ParameterError("device", f"{device!r}: the engine {name} runs on the cpu")
-    if name == "native":
-        from ds2.recognition.native_engine import load_native
-
-        return load_native(path, precision)
-    from ds2.recognition.onnx_engine import load_onnx
-
-    return load_onnx(path)

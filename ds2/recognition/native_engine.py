@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 
@@ -10,7 +9,6 @@ from ds2.bundle import Bundle
 from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import ModelConfig, Precision
 from ds2.model.native.network import NativeSlots, Network
-from ds2.recognition.options import OfflinePrecision
 from ds2.utils.byte_products import multiplies_bytes
 from ds2.utils.devices import Cpu, cpu_threads, one_thread_a_product
 from ds2.utils.errors import InputError, ParameterError
@@ -40,9 +38,13 @@ class NativeEngine:
         return NativeSlots(self.network, slots, phones)
 
 
-def load_native(path: str | Path, precision: OfflinePrecision) -> tuple[NativeEngine, Bundle]:
-    """See `load_engine`."""
-    bundle = Bundle.load(path, "numpy")
+def make_native_engine(bundle: Bundle, name: str, precision: Precision = "float32") -> NativeEngine:
+    """The engine of a bundle with NumPy's arrays; `name` stands for it in errors.
+
+    Raises:
+        InputError: the weights do not fit their configuration.
+        ParameterError: the model or the processor has no int8.
+    """
     config = ModelConfig.of(bundle)
     if precision == "int8" and config.recurrent_layers:
         raise ParameterError("precision", "int8: the engine native computes recurrent layers in float32")
@@ -51,5 +53,5 @@ def load_native(path: str | Path, precision: OfflinePrecision) -> tuple[NativeEn
     try:
         network = Network(config, len(bundle.tokens), LayerWeights(bundle.weights), in_bytes=precision == "int8")
     except InputError as error:
-        raise InputError(f"{path}: {error}; train it again") from error
-    return NativeEngine(network), bundle
+        raise InputError(f"{name}: {error}; train it again") from error
+    return NativeEngine(network)

@@ -106,22 +106,26 @@ def _of_phones(config: ModelConfig) -> dict[str, int]:
     return {name: size for name, size in (("phone_log_probs", config.phones), ("biphones", config.pairs)) if size}
 
 
-def load_onnx(path: str | Path) -> tuple[OnnxEngine, Record]:
-    """See `load_engine`."""
-    if Path(path).suffix == ".onnx":
-        return _exported(Path(path))
+def make_onnx_engine(bundle: Bundle, name: str) -> OnnxEngine:
+    """The engine of a bundle with NumPy's arrays; `name` stands for it in errors.
+
+    Raises:
+        InputError: the weights do not fit their configuration.
+    """
     from ds2.export.package import offline, streaming  # imports onnx, which an exported model does not need
 
-    bundle, name = Bundle.load(path, "numpy"), str(path)
-    config = ModelConfig.of(bundle)
     graphs = (lambda: offline(bundle, name).SerializeToString(), lambda: streaming(bundle, name).SerializeToString())
-    engine = OnnxEngine(config, len(bundle.tokens), *graphs)
+    engine = OnnxEngine(ModelConfig.of(bundle), len(bundle.tokens), *graphs)
     engine.try_out()
-    return engine, bundle
+    return engine
 
 
-def _exported(path: Path) -> tuple[OnnxEngine, Record]:
-    """A model.onnx and, if it can stream, the streaming.onnx beside it."""
+def load_exported(path: Path) -> tuple[OnnxEngine, Record]:
+    """Reads a model.onnx and, if it can stream, the streaming.onnx beside it.
+
+    Raises:
+        InputError: missing or damaged, or not written by `ds2 export`.
+    """
     data = _read_model(path)
     session = make_session(data, str(path))
     try:

@@ -16,15 +16,16 @@ from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.greedy import greedy
 from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.phone_search import PronouncingDecoder
+from ds2.model.config import Precision
 from ds2.model_record import Record
 from ds2.recognition import windows
 from ds2.recognition.audio_inputs import to_samples
 from ds2.recognition.decoding import make_beam
-from ds2.recognition.engine import Engine, choose_engine, load_engine
+from ds2.recognition.engine import Engine, load_engine
 from ds2.recognition.hearing import Hearing
 from ds2.recognition.live import LiveStream
 from ds2.recognition.offline_segments import LogProbSegment
-from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName, OfflinePrecision
+from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.transcript_builder import TranscriptBuilder, make_builder
 from ds2.recognition.windows import Batches, Cutter, Job, JoinedWindows, Result, Source, Window, padded, padded_groups
@@ -74,7 +75,8 @@ class Recognizer:
         device: str = "auto",
         options: DecoderOptions = DEFAULT_OPTIONS,
         engine: EngineName = "auto",
-        precision: OfflinePrecision = "float32",
+        precision: Precision = "float32",
+        live: bool = False,
     ) -> "Recognizer":
         """Loads a bundle.
 
@@ -85,23 +87,23 @@ class Recognizer:
             engine: native (no PyTorch), torch, onnx, or auto: native on a CPU, but torch for large recurrent layers.
             precision: int8 is faster on a CPU: recurrent layers by torch, all others by native, which needs a processor
                 with AVX-512 VNNI.
+            live: the precision is one of ds2 serve, for `model.slots`.
 
         Raises:
             InputError: the bundle is missing or damaged, its weights do not fit its configuration, or an option cannot
                 be met.
             ModuleNotFoundError: the engine's package is not installed.
         """
-        chosen = choose_engine(engine, path, device, precision)
-        return cls._loaded(*load_engine(chosen, path, device, precision), str(path), options)
+        return cls._loaded(*load_engine(path, engine, device, precision, live), str(path), options)
 
     @classmethod
     def from_bundle(
         cls, bundle: Bundle, name: str, device: str = "auto", options: DecoderOptions = DEFAULT_OPTIONS
     ) -> "Recognizer":
         """Like `load` with the engine torch, for a bundle in memory; error messages call it `name`."""
-        from ds2.recognition.torch_engine import make_engine
+        from ds2.recognition.torch_engine import make_torch_engine
 
-        return cls._loaded(make_engine(bundle, name, device), bundle, name, options)
+        return cls._loaded(make_torch_engine(bundle, name, device), bundle, name, options)
 
     @classmethod
     def _loaded(cls, model: Engine, bundle: Record, name: str, options: DecoderOptions) -> "Recognizer":

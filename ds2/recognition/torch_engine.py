@@ -1,7 +1,6 @@
 """The engine of PyTorch."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,7 +12,6 @@ from ds2.model.config import ModelConfig, Precision
 from ds2.model.cuda_graphs import GraphedStep
 from ds2.model.int8_recurrent import in_int8
 from ds2.model.slots import SlotModel
-from ds2.recognition.options import OfflinePrecision
 from ds2.recognition.windows import padded
 from ds2.utils.devices import choose_device
 from ds2.utils.errors import InputError, ParameterError
@@ -59,30 +57,26 @@ class TorchSlots(SlotModel):
         return found
 
 
-def load_torch(path: str | Path, device: str, precision: OfflinePrecision) -> tuple[TorchEngine, Bundle]:
-    """See `load_engine`."""
-    bundle = Bundle.load(path)
-    engine = make_engine(bundle, str(path), device)
-    if precision == "int8":
-        try:
-            in_int8(engine.module)
-        except ValueError as error:
-            raise ParameterError("precision", str(error)) from error
-    return engine, bundle
-
-
-def make_engine(bundle: Bundle, name: str, device: str) -> TorchEngine:
-    """The engine of a bundle in memory; `name` stands for it in errors.
+def make_torch_engine(bundle: Bundle, name: str, device: str, precision: Precision = "float32") -> TorchEngine:
+    """The engine of a bundle; `name` stands for it in errors.
 
     Raises:
         InputError: the weights do not fit their configuration.
-        ParameterError: the device is not there.
+        ParameterError: the device is not there, or int8 is asked of a model without large recurrent layers.
     """
     config = ModelConfig.of(bundle)
     try:
         with torch.device("meta"):  # shapes alone: drawing initial weights takes longer than loading the real ones
             model = AcousticModel(config, len(bundle.tokens))
-        model.load_state_dict({key: tensor.float() for key, tensor in bundle.weights.items()}, assign=True)
+        # Copies: a file that is mapped may not be written to.
+        weights = {key: torch.tensor(np.asarray(values, np.float32)) for key, values in bundle.weights.items()}
+        model.load_state_dict(weights, assign=True)
     except RuntimeError as error:
         raise InputError(f"{name}: the weights do not fit the bundle's own configuration; train it again") from error
-    return TorchEngine(model.to(choose_device(device)))
+    model.to(choose_device(device))
+    if precision == "int8":
+        try:
+            in_int8(model)
+        except ValueError as error:
+            raise ParameterError("precision", str(error)) from error
+    return TorchEngine(model)

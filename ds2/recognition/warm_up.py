@@ -55,7 +55,7 @@ def _warm_up_inference() -> Iterator[str]:
             stream.accept(noise, recognizer.sample_rate)
             stream.partial()
             stream.finish()
-        if served_precision("native", path, "auto") == "int8":
+        if served_precision("native", recognizer.model.config, "auto") == "int8":
             Recognizer.load(path, "cpu", engine="native", precision="int8").transcribe(noise, recognizer.sample_rate)
         yield path.stem
     compact(begin(0))  # only a long stream needs it

@@ -21,7 +21,6 @@ from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.decoder.prefixes import begin
 from ds2.model.config import UNENDED
 from ds2.recognition.chunks import Chunk
-from ds2.recognition.engine import choose_engine, served_precision
 from ds2.recognition.recognizer import Recognizer
 from ds2.serve.dispatch import DispatchConfig, Dispatcher, Full, Work
 from ds2.serve.messages import (
@@ -207,9 +206,8 @@ def load_setup(config: WorkerConfig) -> Setup:
     Raises:
         InputError: the bundle cannot be read, or cannot stream.
     """
-    engine = choose_engine(config.engine, config.model, config.device, config.precision)
-    precision = served_precision(engine, config.model, config.precision)
-    recognizer = Recognizer.load(config.model, config.device, config.decoder, engine, precision)
+    where = config.device, config.decoder, config.engine, config.precision
+    recognizer = Recognizer.load(config.model, *where, live=True)
     beam = recognizer.beam or BeamDecoder(BeamConfig(WORDLESS_BEAM_WIDTH))
     phones = isinstance(beam, PronouncingDecoder)
     try:

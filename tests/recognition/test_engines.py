@@ -12,7 +12,8 @@ import pytest
 from helpers.live import live_log_probs
 from helpers.without_torch import WITHOUT_TORCH
 
-from ds2.bundle import Bundle
+from ds2.bundle import read_record
+from ds2.model.config import ModelConfig
 from ds2.model.steps import Steps
 from ds2.recognition.engine import choose_engine
 from ds2.recognition.options import DecoderOptions, EngineName
@@ -84,15 +85,17 @@ def test_a_model_that_cannot_stream_is_refused(engine: EngineName) -> None:
         Recognizer.load("digits", engine=engine).stream()
 
 
-def test_auto_is_native_on_a_cpu_but_not_for_what_torch_does_better(tiny_bundle: Path, tmp_path: Path) -> None:
-    assert [choose_engine("auto", name, "cpu") for name in ("english", "digits")] == ["native", "native"]
-    assert choose_engine("auto", "english", "cuda") == "torch"
-    assert choose_engine("auto", "digits", "cpu", "int8") == "torch"
-    bundle = Bundle.load(tiny_bundle)
-    replace(bundle, config={**bundle.config, "hidden": 600}).save(tmp_path / "large.safetensors")
-    assert choose_engine("auto", tmp_path / "large.safetensors", "cpu", "auto") == "torch"
-    with pytest.raises(InputError, match="none"):
-        choose_engine("auto", tmp_path / "none.safetensors", "cpu")
+def test_auto_is_native_on_a_cpu_but_not_for_what_torch_does_better() -> None:
+    english, digits = (ModelConfig.of(read_record(name)) for name in ("english", "digits"))
+    assert [choose_engine("auto", config, "cpu") for config in (english, digits)] == ["native", "native"]
+    assert choose_engine("auto", english, "cuda") == "torch"
+    assert choose_engine("auto", digits, "cpu", "int8") == "torch"
+    assert choose_engine("auto", replace(digits, hidden=600), "cpu", "auto") == "torch"
+
+
+def test_a_precision_of_servers_is_no_one_of_recordings() -> None:
+    with pytest.raises(ParameterError, match="precision: 'float16': must be one of float32, int8"):
+        Recognizer.load("digits", precision="float16")
 
 
 @every_engine

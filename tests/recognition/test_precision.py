@@ -7,6 +7,8 @@ import pytest
 from helpers.live import live_log_probs
 
 from ds2.audio.files import read_audio_array
+from ds2.bundle import read_record
+from ds2.model.config import ModelConfig
 from ds2.recognition import engine as engine_module
 from ds2.recognition import native_engine
 from ds2.recognition.engine import choose_engine, served_precision
@@ -16,6 +18,10 @@ from ds2.utils.errors import ParameterError
 
 AUDIO = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
 RECORDINGS = sorted(AUDIO.glob("so762_0000*.opus"))[:6]
+
+
+def config(name: str) -> ModelConfig:
+    return ModelConfig.of(read_record(name))
 
 
 @pytest.mark.parametrize("model", ["digits", "english"])
@@ -47,8 +53,8 @@ def test_onnxruntime_computes_in_float32() -> None:
 
 @pytest.mark.skipif(not multiplies_bytes(), reason="needs a processor with AVX-512 VNNI")
 def test_english_takes_8_bits_without_torch() -> None:
-    assert choose_engine("auto", "english", "cpu", "int8") == "native"
-    assert choose_engine("auto", "digits", "cpu", "int8") == "torch"
+    assert choose_engine("auto", config("english"), "cpu", "int8") == "native"
+    assert choose_engine("auto", config("digits"), "cpu", "int8") == "torch"
     plain, rounded = (Recognizer.load("english", "cpu", precision=precision).model for precision in ("float32", "int8"))
     samples = read_audio_array(RECORDINGS[0], 16000)[0]
     rows = [engine.log_probs([samples])[0] for engine in (plain, rounded)]
@@ -63,14 +69,14 @@ def test_a_processor_without_the_instruction(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(engine_module, "multiplies_bytes", lambda: False)
     with pytest.raises(ParameterError, match="precision: int8: needs a processor that multiplies bytes"):
         Recognizer.load("english", engine="native", precision="int8")
-    assert served_precision("native", "english", "auto") == "float32"
-    assert choose_engine("auto", "english", "cpu", "int8") == "torch"
+    assert served_precision("native", config("english"), "auto") == "float32"
+    assert choose_engine("auto", config("english"), "cpu", "int8") == "torch"
 
 
 def test_the_precision_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "multiplies_bytes", lambda: True)
     asked = [("native", "auto"), ("native", "int8"), ("native", "float32"), ("torch", "auto"), ("onnx", "auto")]
-    assert [served_precision(name, "english", precision) for name, precision in asked] == [
+    assert [served_precision(name, config("english"), precision) for name, precision in asked] == [
         "int8", "int8", "float32", "float32", "float32",
     ]  # fmt: skip
-    assert served_precision("native", "digits-streaming", "auto") == "float32"  # its layers are recurrent
+    assert served_precision("native", config("digits-streaming"), "auto") == "float32"  # its layers are recurrent
