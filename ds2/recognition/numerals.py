@@ -25,6 +25,7 @@ DIGITS = "one two three four five six seven eight nine".split()
 ROUND = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 TENS = "twenties thirties forties fifties sixties seventies eighties nineties".split()
 DECADES = dict(zip(TENS, range(20, 100, 10), strict=True))
+ORDINAL = ("th", "first", "second", "third")  # the ends of their words
 COUNTING = "a an one another every each per".split()  # "a thirty second break"
 MONEY = {"dollar": "$", "dollars": "$", "euro": "€", "euros": "€"}
 POUNDS = ("pound", "pounds")
@@ -160,8 +161,15 @@ def _is_year_despite_marks(words: Sequence[Word], century: Number, year: Number)
     """Whether two numbers make a year, and if a mark divides them hardly a list or a guess: "twenty, twenty five"."""
     if _year(century, year) is None:
         return False
-    by_oh = year.first > century.past
-    return by_oh or _whole(words, century.first, year.past) or year.value > 2 * century.value
+    sure = year.first > century.past or _whole(words, century.first, year.past) or _ends_a_date(words, century.first)
+    return sure or year.value > 2 * century.value
+
+
+def _ends_a_date(words: Sequence[Word], past: int) -> bool:
+    """Whether the words before `past` are a day and a month, as in "november the eleventh"."""
+    if past < 2 or not words[past - 1].text.endswith(ORDINAL) or not at_once(words[past - 1], words[past]):
+        return False
+    return any(word.text in MONTHS for word in words[max(0, past - 4) : past - 1])
 
 
 def _figure(words: Sequence[Word], run: Sequence[Number]) -> Number | None:

@@ -142,8 +142,10 @@ def join_ranks(device: str) -> Iterator[tuple[Ranks, str]]:
         yield Ranks(), device
         return
     store, number, size = next(dist.rendezvous("env://"))
-    # torchrun's store survives a restart, with the addresses of dead processes in it
-    store = dist.PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        # This store survives a restart, with the addresses of dead processes in it. A new node, which has not been
+        # restarted as often, needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1: torchrun's start has a store of its own then.
+        store = dist.PrefixStore(f"start {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
     backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
     dist.init_process_group(backend, store=store, rank=number, world_size=size)
     try:
