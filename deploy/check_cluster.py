@@ -63,16 +63,22 @@ def of_image(manifest: dict[str, Any], image: str) -> None:
 
 
 @contextlib.contextmanager
-def deployed(image: str) -> Iterator[None]:
+def namespace() -> Iterator[None]:
     kubectl("create", "namespace", NAMESPACE)
     try:
+        yield
+    finally:
+        kubectl("delete", "namespace", NAMESPACE)
+
+
+@contextlib.contextmanager
+def deployed(image: str) -> Iterator[None]:
+    with namespace():
         keys = [f"--from-literal=DS2_SERVE_API_KEYS={json.dumps([KEY])}", f"--from-literal=metrics-key={KEY}"]
         kubectl("create", "secret", "generic", "ds2", *keys)
         kubectl("apply", "--filename", "-", given=yaml.safe_dump_all(manifests(image)))
         kubectl("rollout", "status", "deployment/ds2", f"--timeout={SECONDS}s")
         yield
-    finally:
-        kubectl("delete", "namespace", NAMESPACE)
 
 
 @contextlib.contextmanager
@@ -170,9 +176,7 @@ def check_leaving() -> dict[str, bool]:
 
 def check_job(image: str) -> dict[str, bool]:
     """jobs/transcribe.yaml with a volume of the cluster."""
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "100Mi"}}}
-    volume = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "ds2-data"}, "spec": claim}
-    kubectl("apply", "--filename", "-", given=yaml.safe_dump(volume))
+    claim_volume("ReadWriteOnce", "100Mi")
     job = yaml.safe_load((MANIFESTS / "jobs" / "transcribe.yaml").read_text())
     of_image(job, image)
     job["spec"]["template"]["spec"]["containers"][0]["args"] += ["--model", "digits"]
@@ -180,6 +184,13 @@ def check_job(image: str) -> dict[str, bool]:
     kubectl("apply", "--filename", "-", given=yaml.safe_dump(job))
     kubectl("wait", "--for=condition=complete", "job/ds2-transcribe", f"--timeout={SECONDS}s")
     return {"the job transcribes": TEXT in in_a_pod(job, "cat /data/transcripts/a.json")}
+
+
+def claim_volume(mode: str, size: str) -> None:
+    """The volume of the jobs."""
+    claim = {"accessModes": [mode], "resources": {"requests": {"storage": size}}}
+    volume = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "ds2-data"}, "spec": claim}
+    kubectl("apply", "--filename", "-", given=yaml.safe_dump(volume))
 
 
 def in_a_pod(job: dict[str, Any], command: str, given: bytes = b"") -> str:

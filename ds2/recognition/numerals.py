@@ -8,9 +8,10 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from text_to_num import Token, find_numbers
+from text_to_num import find_numbers
 
 from ds2.recognition.false_stops import without_false_stops
+from ds2.recognition.spoken_words import DIGITS, ROUND, SCALES, are_joined, spoken_words
 from ds2.recognition.words import Word, at_once
 from ds2.utils.spoken_numbers import MONTHS
 
@@ -19,10 +20,7 @@ GROUPED = 10_000  # from here on commas divide thousands: years have none
 LAST_YEAR = 2100  # a number beyond it that is said by thousands is no year
 TEMPORAL = frozenset("after before by during in since until".split())
 CENTURIES = range(13, 21)  # "nineteen eighty four"; below, two numbers are rather a time of day
-SCALES = ("hundred", "thousand", "million", "billion", "trillion")
 VAGUE = {f"{scale}s" for scale in SCALES}  # "thousands of men"
-DIGITS = "one two three four five six seven eight nine".split()
-ROUND = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 TENS = "twenties thirties forties fifties sixties seventies eighties nineties".split()
 DECADES = dict(zip(TENS, range(20, 100, 10), strict=True))
 ORDINAL = ("th", "first", "second", "third")  # the ends of their words
@@ -58,24 +56,6 @@ class Number:
         by_thousands = any(word.text == "thousand" for word in words[self.first : self.past])
         least = LAST_YEAR if by_thousands else GROUPED
         return f"{int(self.value):,}" if self.text.isdecimal() and self.value >= least else self.text
-
-
-class _Spoken(Token):
-    def __init__(self, word: Word, later: Sequence[str], in_decimals: bool):
-        self.word, self.later, self.in_decimals = word, later, in_decimals
-
-    def text(self) -> str:
-        return self.word.text
-
-    def text_lowercase(self) -> str:
-        return self.word.text.lower()
-
-    def nt_separated(self, previous: Token) -> bool:
-        assert isinstance(previous, _Spoken)
-        return not (_are_joined(previous.word, self.word) or _is_divided_by_mistake(previous.word, self))
-
-    def not_a_number_part(self) -> bool:
-        return False
 
 
 def with_figures(words: Sequence[Word]) -> tuple[Word, ...]:
@@ -132,7 +112,7 @@ def _number_runs(words: Sequence[Word]) -> list[list[Number]]:
 def _chains(words: Sequence[Word]) -> list[list[Number]]:
     """The numbers among the words; those with nothing but "oh" and marks between them, and no pause, in one chain."""
     chains: list[list[Number]] = []
-    for each in find_numbers(_spoken(words), "en", threshold=0):
+    for each in find_numbers(spoken_words(words), "en", threshold=0):
         if VAGUE.intersection(word.text for word in words[each.start : each.end]):
             continue
         number = Number(each.start, each.end, each.text)
@@ -176,7 +156,8 @@ def _figure(words: Sequence[Word], run: Sequence[Number]) -> Number | None:
     """A run of numbers in figures, with the unit that follows; None if it stays in words."""
     first, past = run[0].first, run[-1].past
     for unit, half in HALVES.items():
-        if _follows(words, past, unit) and (clock := _clock_time(run)):
+        # Also "at ten, a m": what is said at once is one time.
+        if _are_texts(words, past, unit) and (clock := _clock_time(run)):
             return Number(first, past + len(unit), clock + half)
     if len(run) == 2:  # a year, but not before a unit: "fifteen ninety nine cents"
         return None if any(_follows(words, past, unit) for unit in COUNTED) else _year(*run)
@@ -205,7 +186,7 @@ def _single(words: Sequence[Word], number: Number) -> Number | None:
     before = words[first - 1].text if first else ""
     after = words[past].text if past < len(words) else ""
     if number.ordinal:
-        is_joined = past < len(words) and _are_joined(words[past - 1], words[past])
+        is_joined = past < len(words) and are_joined(words[past - 1], words[past])
         if before in COUNTING and past - first == 2 and words[past - 1].text == "second" and is_joined:
             return None
         counted = number.value >= LEAST and words[first].text not in SCALES
@@ -254,10 +235,10 @@ def _money(words: Sequence[Word], number: Number, sign: str) -> Number:
     past = number.past + 1
     amount = f"{sign}{int(number.value):,}" if number.text.isdecimal() else sign + number.text
     start = past + (past < len(words) and words[past].text == "and")
-    for cents in find_numbers(_spoken(words[start : start + 3]), "en", threshold=0)[:1]:
+    for cents in find_numbers(spoken_words(words[start : start + 3]), "en", threshold=0)[:1]:
         end = start + cents.end
         is_named = _follows(words, end, (CENTS[sign],))
-        is_last = end == len(words) or not _are_joined(words[end - 1], words[end])
+        is_last = end == len(words) or not are_joined(words[end - 1], words[end])
         follows = _whole(words, past - 1, start + 1) or (is_named and at_once(*words[past - 1 : past + 1]))
         if not (follows and cents.start == 0 and cents.text.isdecimal() and cents.value < 100):
             continue
@@ -268,39 +249,17 @@ def _money(words: Sequence[Word], number: Number, sign: str) -> Number:
 
 def _follows(words: Sequence[Word], place: int, texts: tuple[str, ...]) -> bool:
     """These words come at `place`, with nothing between them and the word before."""
-    found = tuple(word.text for word in words[place : place + len(texts)])
-    return found == texts and _whole(words, place - 1, place + len(texts))
+    return _are_texts(words, place, texts) and _whole(words, place - 1, place + len(texts))
+
+
+def _are_texts(words: Sequence[Word], place: int, texts: tuple[str, ...]) -> bool:
+    """These words come at `place`, with no pause between them and the word before."""
+    found = words[place - 1 : place + len(texts)]
+    return tuple(word.text for word in found[1:]) == texts and all(
+        itertools.starmap(at_once, itertools.pairwise(found))
+    )
 
 
 def _whole(words: Sequence[Word], first: int, past: int) -> bool:
     """Neither a mark nor a pause divides the words."""
-    return all(_are_joined(words[place], words[place + 1]) for place in range(first, past - 1))
-
-
-def _spoken(words: Sequence[Word]) -> list[_Spoken]:
-    texts, spoken, in_decimals = [*(word.text for word in words), "", ""], list[_Spoken](), False
-    for place, word in enumerate(words):
-        is_digit = word.text in DIGITS or word.text == "zero"
-        in_decimals = is_digit and (in_decimals or (place > 0 and texts[place - 1] == "point"))
-        spoken.append(_Spoken(word, texts[place + 1 : place + 3], in_decimals))
-    return spoken
-
-
-def _is_divided_by_mistake(word: Word, following: _Spoken) -> bool:
-    """Whether a mark without a pause stands where a number goes on: "nineteen hundred. And one", "eleven point. Three",
-    "three point one, four", "two thousand, three hundred", "two hundred thirty, four thousand"; not in "a hundred,
-    two", which may be a list.
-    """
-    text, (second, third) = following.word.text, following.later
-    goes_on = word.text == "point" or text == "point" or (following.in_decimals and word.text != "point")
-    if word.text in SCALES:
-        goes_on |= text == "and" or second in SCALES[: SCALES.index(word.text)]
-    if word.text in ROUND:
-        goes_on |= text in DIGITS and second in SCALES[1:]
-    if word.text == "hundred" and text in ROUND:
-        goes_on |= second in SCALES[1:] or (second in DIGITS and third in SCALES[1:])
-    return goes_on and at_once(word, following.word)
-
-
-def _are_joined(word: Word, following: Word) -> bool:
-    return len(word.shown) == len(word.text) and at_once(word, following)
+    return all(are_joined(words[place], words[place + 1]) for place in range(first, past - 1))

@@ -17,6 +17,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from typing import Any
 import optuna
 from optuna.exceptions import OptunaError
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, ProgrammingError, SQLAlchemyError
 
 from ds2.train.metrics import read_metrics
 from ds2.train.study import Study, settings
@@ -35,6 +36,7 @@ from ds2.utils.folder_lock import NAME, FolderLock
 from ds2.utils.forks import die_with_parent
 from ds2.utils.progress import Progress
 
+AGAIN = (1.0, 2.0, 4.0)  # seconds before a study is opened again, whose tables another machine has just made
 POLL = 0.5  # seconds between two looks at a trial
 STARTUP = 4  # finished trials before any is pruned
 EXECUTED = re.compile(r"\b(VIRTUAL|AS)\b", re.I)  # in the statement that made a table: CREATE VIRTUAL, GENERATED ... AS
@@ -246,13 +248,17 @@ def readable_study(folder: Path) -> Iterator[None]:
 
 
 def open_study(storage: str, pruner: optuna.pruners.BasePruner) -> optuna.Study:
-    """Opens the study in a database, or creates it.
+    """Opens the study in a database, or creates it; of machines that create it at the same time, all but one try again.
 
     Raises:
         InputError: the database cannot be opened, or holds what would be executed.
     """
     try:
         _check_schema(make_url(storage))
+        for pause in AGAIN:
+            with contextlib.suppress(IntegrityError, ProgrammingError):
+                return optuna.create_study(study_name="ds2", storage=storage, pruner=pruner, load_if_exists=True)
+            time.sleep(pause)
         return optuna.create_study(study_name="ds2", storage=storage, pruner=pruner, load_if_exists=True)
     except (SQLAlchemyError, OptunaError, ImportError, LookupError, TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"storage = {storage!r}: the database cannot be opened ({_line(error)})") from error
