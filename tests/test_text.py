@@ -157,6 +157,23 @@ def test_chinese_characters_and_latin_share_an_alphabet() -> None:
         ("en", "Mr. Smith, MRS. JONES and Dr Brown", "mister smith missus jones and doctor brown"),
         ("en", "pm5 and etc_", "p m five and et cetera"),
         ("en", "an MR scan on Elm Dr. again", "an mr scan on elm dr again"),
+        (
+            "en",
+            "3/8 of 5/16, 2 5/6, 2/5 of it, on 2/5, 2/4",
+            "three eighths of five sixteenths two and five sixths two fifths of it on two five two four",
+        ),
+        (
+            "en",
+            "3 May 1984; on 22 March I; in 7 March on; 12 June",
+            "third may nineteen eighty four on twenty second march i in seven march on twelfth june",
+        ),
+        ("en", "www.bbc.co.uk/news, ds2.com. See a.b", "www dot bbc dot co dot uk slash news ds two dot com see a b"),
+        (
+            "en",
+            "1914-18, 1939-1945, 020 7946 0000",
+            "nineteen fourteen to eighteen nineteen thirty nine to nineteen forty "
+            "five zero two zero seven nine four six zero zero zero zero",
+        ),
         ("zh", "2个人，2本书，2千克，2点，2年，2天，2次，2 个", "两个人两本书两千克两点两年两天两次两个"),
         ("zh", "2个月，2月2日，2号，2楼，2两，2年级，2次方", "两个月二月二日二号二楼二两二年级二次方"),
         ("zh", "第2个，12个，2.2米，1.2个，2002年，2%，2/3", "第二个十二个二点二米一点二个二零零二年百分之二三分之二"),
@@ -179,7 +196,8 @@ def test_spoken_forms_are_their_own_normal_form(language: str, text: str) -> Non
     assert normalize(normalize(text, language), language) == normalize(text, language)
 
 
-PIECES = """Louis XIV St. Main etc vs VIII Jan. May 5 21st 1066 10-20 3:1 @home <unk> [noise] (laughs) Jr. Mt. the I 2
+PIECES = """www. .com 3/8 of 020 7946 18 March
+    Louis XIV St. Main etc vs VIII Jan. May 5 21st 1066 10-20 3:1 @home <unk> [noise] (laughs) Jr. Mt. the I 2
     个 2000 第 年 月 No. - , . ( [ < $ % am""".split()
 
 

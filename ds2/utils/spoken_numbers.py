@@ -25,15 +25,19 @@ MEASURES = {  # after a number
 SHARES = {"%": "percent", "‰": "per mille"}
 DEGREES = {"c": "celsius", "f": "fahrenheit"}
 PARTS = dict(zip("23456789", "half third quarter fifth sixth seventh eighth ninth".split(), strict=True)) | {
-    "10": "tenth"
-}
+    "10": "tenth", "16": "sixteenth", "32": "thirty second", "64": "sixty fourth",
+}  # fmt: skip
+EIGHTHS = ("8", "16", "32", "64")
 DECADES = {f"{tens}0" for tens in range(2, 10)}
 MONTHS = tuple("january february march april may june july august september october november december".split())
 CAPITAL_MONTHS = "|".join(map(str.capitalize, MONTHS))
 MONTHS_IN_FULL = {month[:3]: month.capitalize() for month in MONTHS}
 
 # No pattern asks for a sign behind any number of digits: each would be sought from every digit, in quadratic time.
-SPOKEN = re.compile(r"[\d&@°]")  # without any of them nothing is to be said in words
+WEB = re.compile(  # www.bbc.co.uk/news, ds2.com
+    r"(?<![\w.@-])(?:www(?:\.[\w-]++)++|[\w-]++(?:\.[\w-]++)*?\.(?:com|org|net|edu|gov|co\.uk))(?![\w@-])(?:/[\w-]++)*+"
+)
+SPOKEN = re.compile(r"[\d&@°]|\bwww\.|\.(?:com|org|net|edu|gov|co\.uk)\b")  # else nothing is to be said in words
 BESIDE_VULGAR = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])|(?<=[¼-¾⅐-⅞])")
 ADDRESS = re.compile(r"[<(\[\"',;:]*[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 AT = re.compile(r"@(?=\w)")
@@ -56,6 +60,7 @@ RANGE = re.compile(  # 10-20, 1,500-2,000; not of a chain such as 2020-01-05, no
     r"(?P<last>[1-9]\d*+(?:,\d{3})*+(?:\.\d++)?+)(?![.,:/⁄–-]\d|(?:st|nd|rd|th)\b)"
 )
 PHONE = re.compile(r"(?:1-)?\d{3}-\d{3}-\d{4}|\d{3}-\d{2}(?!00)\d\d")  # 555-1234; 500-1000 is a range
+NATIONAL = re.compile(r"(?<![\d.,:/+-])(?<!\d )0\d{2,4}(?: \d{3,4}){1,2}(?! ?\d|[.,:/-]\d)")  # 020 7946 0000
 AREA_CODE = re.compile(r"\((\d{3})\) ?(?=\d{3}-\d{4}(?!\d))")
 MONTH = re.compile(  # Jan. 5, SEPT 11
     r"\b(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|JAN|FEB|MAR|APR|JUN|JUL|AUG|SEPT?|OCT|NOV|DEC)\b\.?(?= \d)"
@@ -64,6 +69,10 @@ DAY = re.compile(  # May 5, 2021, and on May 5; in March 20 people came
     r"(?P<before>\b(?:[Oo]n|[Bb]y|[Uu]ntil|[Ss]ince|[Ff]rom|[Bb]efore|[Aa]fter) )?"
     rf"\b(?:{CAPITAL_MONTHS}) "
     r"(?:[12]\d|3[01]|[1-9])(?![\d/:–-]|[.,]\d| ?[%‰]|st|nd|rd|th)(?P<after>(?=[,.;:!?)]|$))?"
+)
+DAY_FIRST = re.compile(  # 3 June; 3 May 1984, on 3 May; not in 7 March on
+    r"(?P<before>\b(?:[Oo]n|[Bb]y|[Uu]ntil|[Ss]ince|[Ff]rom|[Tt]o|[Tt]he|[Bb]efore|[Aa]fter) )?(?<!\d )"
+    rf"(?<![\d.,:/{SIGNS}-])(?P<day>[12]?[1-9]|[123]0|31) (?P<month>{CAPITAL_MONTHS})\b(?P<after>,? [1-9]\d{{3}}\b)?"
 )
 YEAR = re.compile(  # May 1066; May 5th, 1066; neither May 1,066 nor May 1066.5
     rf"(?P<month>\b(?:{CAPITAL_MONTHS}) (?:\d\d?(?:st|nd|rd|th)?,? )?)"
@@ -77,9 +86,9 @@ DECIMAL_COMMA = re.compile(  # 10,00 and €3,50; neither a list nor 1,00,000
     rf"(?P<before>[{SIGNS}] ?)?(?<![\d.,])\d++,(?=(?P<part>\d\d)(?![,.]?\d)(?P<after> ?[{SIGNS}])?)"
 )
 DOTTED = re.compile(r"(?<![\d.,])\d++(?:\.\d++){2,}(?!\.?\d)")  # 1.0.2, 192.168.0.1
-FRACTION = re.compile(  # 1/2, but not 25/12/2020; NFKC writes ¾ as 3⁄4
+FRACTION = re.compile(  # 1/2, 2 5/6, 2/5 of them, but neither 25/12/2020 nor 2/5; NFKC writes ¾ as 3⁄4
     r"(?:(?<=\d)(?<![/⁄]\d)(?<![/⁄]\d\d)(?P<mixed>[ -])|(?<![\w/⁄.,:]))"
-    r"(?:(?=1/[234]|2/3|3/4|.⁄)(?P<top>[1-9])[/⁄](?P<bottom>10|[2-9]))(?![\w/⁄]|[.,:]\d)(?P<percent> ?%)?"
+    r"(?P<top>[1-9]\d?)(?P<bar>[/⁄])(?P<bottom>10|16|32|64|[2-9])(?![\w/⁄]|[.,:]\d)(?P<percent> ?%)?(?P<of>(?= of ))?"
 )
 SUMS = re.compile(rf"(?<!\d)([{SIGNS}]) ?(\d{{1,3}}(?:,\d{{3}})++|\d++)[-–](?=[1-9]\d*+(?!-\d))")  # $5-10
 SUM = re.compile(
@@ -105,14 +114,18 @@ def english_numbers(text: str) -> str:
     text = " ".join(unicodedata.normalize("NFKC", text).split())
     if not SPOKEN.search(text):
         return text
-    text = YEAR.sub(_year_after_month, DAY.sub(_day, MONTH.sub(_month_in_full, text)))
+    text = WEB.sub(lambda match: match[0].replace(".", " dot ").replace("/", " slash "), text)
+    text = DAY_FIRST.sub(_day_first, DAY.sub(_day, MONTH.sub(_month_in_full, text)))
+    text = YEAR.sub(_year_after_month, text)
     text = _symbols(NUMBER_SIGN.sub("number ", text))
     text = TIME.sub(_time, text)  # like the next, it leaves smaller numbers to the last
     text = RATIO.sub(lambda match: match[0] if match[1] else f"{match[2]} to ", text)
     text = THOUSANDS.sub(lambda match: match[0].replace(" ", ","), text)
     text = INDIAN.sub(lambda match: match[0].replace(",", ""), text)
     text = DECIMAL_COMMA.sub(_decimal_point, text)
-    text = RANGE.sub(_range, AREA_CODE.sub(r"\1-", text))
+    text = RANGE.sub(
+        _range, AREA_CODE.sub(r"\1-", NATIONAL.sub(lambda match: " ".join(match[0].replace(" ", "")), text))
+    )
     text = CODE.sub(_spelled, text)
     text = DOTTED.sub(lambda match: match[0].replace(".", " point "), text)
     text = FRACTION.sub(_fraction, text)
@@ -149,6 +162,15 @@ def _day(match: re.Match[str]) -> str:
     return f"{match[0]}th" if dated else match[0]
 
 
+def _day_first(match: re.Match[str]) -> str:
+    """3 May 1984 -> 3rd May 1984, which has an ordinal; May and March begin sentences, too."""
+    day, dated = int(match["day"]), match["before"] is not None or match["after"] is not None
+    if not dated and match["month"] in ("March", "May"):
+        return match[0]
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(day % 10 if day // 10 != 1 else 0, "th")
+    return f"{match['before'] or ''}{day}{ending} {match['month']}{match['after'] or ''}"
+
+
 def _year_after_month(match: re.Match[str]) -> str:
     """May 1066 -> May 10 66; others are read as years anywhere, or have no hundreds to name."""
     century, year = match["century"], match["year"]
@@ -181,8 +203,10 @@ def _decimal_point(match: re.Match[str]) -> str:
 
 
 def _range(match: re.Match[str]) -> str:
-    """10-20 -> 10 to 20, but neither 20-10 nor a telephone's."""
+    """10-20 -> 10 to 20, and 1914-18 -> 1914 to 18, but neither 20-10 nor a telephone's."""
     first, last = (float(match[end].replace(",", "")) for end in ("first", "last"))
+    if _is_year(match["first"]) and len(match["last"]) == 2:
+        first %= 100
     return match[0] if first >= last or is_code(match[0]) else f"{match['first']} to {match['last']}"
 
 
@@ -202,7 +226,13 @@ def is_code(figures: str) -> bool:
 
 def _fraction(match: re.Match[str]) -> str:
     """1/2 -> 1 half; 2 1/2 -> 2 and a half; 3/4 -> 3 quarters."""
-    top, part = match["top"], PARTS[match["bottom"]]
+    top, bottom = match["top"], match["bottom"]
+    small = int(top) < int(bottom)
+    # A day of a month looks the same: 2/5. The others are fractions, if they cannot be reduced.
+    sure = small and (bottom in "234" or (bottom in EIGHTHS and int(top) % 2 == 1)) and (top, bottom) != ("2", "4")
+    if match["bar"] == "/" and not (sure or (small and (match["mixed"] or match["of"] is not None))):
+        return match[0]
+    part = PARTS[bottom]
     if top != "1":
         part = "halves" if part == "half" else f"{part}s"
     elif match["mixed"]:

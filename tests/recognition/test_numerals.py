@@ -65,6 +65,9 @@ two thousand, and one, or perhaps nineteen. oh, five.|2001, or perhaps 1905.
 eleven point. three seconds|11.3 seconds
 twenty, point three seconds|20.3 seconds
 two thousand, three hundred men|2,300 men
+november, the eleventh, nineteen, eighteen.|november, the 11th, 1918.
+the third, nineteen, eighteen and seventeen|the third, 19, 18 and 17
+monday. the twelfth at ten, a m.|monday. the 12th at 10 a.m.
 one million two hundred and thirty, four thousand five hundred and sixty seven.|1,234,567.
 five million four hundred and twenty. one thousand|5,421,000
 two hundred, thirty men, twenty, one man|200, 30 men, 20, one man
