@@ -18,7 +18,11 @@ LATE = 0.03  # seconds by which the peaks of a CTC model follow the sound: measu
 REACH = 100  # levels beyond its peaks that the first word may begin, and the last one end
 NEAR = 3  # levels by which a pause may fail to reach into the gap between the peaks of two words
 LEAST_PAUSE = 8  # levels: shorter quiet is the closure of a stop, as in "paper"
-CLEAR_PAUSE = 20  # levels: what sounds between two such pauses, as a breath does, belongs to no word
+CLEAR_PAUSE = 20  # levels: what sounds between two such pauses belongs to no word
+BREATH = 20.0  # dB below the quieter word: so quiet is a breath, between any two pauses
+LEAST_BREATH = 10  # levels before a pause and a word
+LONGEST_RELEASE = 20  # levels: what is shorter after a word may be its last stop, as in "respect"
+LEAST_CLOSURE = 3  # levels: quiet beside a longer breath
 CLICK = 2  # levels: a sound as short as this does not end a pause
 AROUND = 30  # levels on each side of a word's peaks that give its loudness
 DIGITAL_SILENCE = -95.0  # dB, as between recordings that were joined: tells nothing about their noise
@@ -71,11 +75,32 @@ def _pause(level: np.ndarray, before: Span, after: Span, loudness: tuple[float, 
     # each level is that of 20 ms: the last one of a run ends a level later
     runs = [(first + start, min(first + end + 1, last)) for start, end in _runs(quiet)]
     runs = [run for run in runs if run[1] >= before[1] - NEAR and run[0] < after[0] + NEAR]
+    runs = [run for run in runs if run[1] - run[0] >= LEAST_CLOSURE]
     longest = max((end - start for start, end in runs), default=0)
-    if longest < LEAST_PAUSE:
-        return None
     clear = [run for run in runs if run[1] - run[0] >= min(longest, CLEAR_PAUSE)]
-    return _with_hidden(level, (clear[0][0], clear[-1][1]), threshold, loudness)
+    if longest < LEAST_PAUSE:
+        clear = clear[:1]
+    if not clear:
+        return None
+    pause = _with_breaths(level, (clear[0][0], clear[-1][1]), runs, min(loudness) - BREATH)
+    return _with_hidden(level, pause, threshold, loudness) if pause[1] - pause[0] >= LEAST_PAUSE else None
+
+
+def _with_breaths(level: np.ndarray, pause: Span, runs: list[Span], loudest: float) -> Span:
+    """The pause with what is quiet around it, as far as nothing but breaths, up to a level of `loudest`, is between."""
+    start, end = pause
+    for first, past in reversed(runs):  # the farthest first: a breath may have quiet within it
+        least = LEAST_BREATH if past - first >= LEAST_PAUSE else LONGEST_RELEASE
+        if first - end >= least and level[end:first].max() <= loudest:
+            end = past
+            break
+    pauses = [run[0] for run in runs if run[1] - run[0] >= LEAST_PAUSE] + [start]
+    for first, past in runs:
+        following = next((pause for pause in pauses if pause > past), past)
+        if past < start and following - past >= LONGEST_RELEASE and level[past:start].max() <= loudest:
+            start = first
+            break
+    return start, end
 
 
 def _with_hidden(level: np.ndarray, pause: Span, threshold: float, loudness: tuple[float, float]) -> Span:

@@ -45,6 +45,17 @@ def test_what_sounds_within_a_pause_belongs_to_no_word() -> None:
     assert start == pytest.approx(1.5, abs=0.011)
 
 
+def test_a_breath_before_a_word_belongs_to_no_pause_and_no_word() -> None:
+    """Between short pauses, or closures; but what is short and behind a word is the release of its last stop."""
+    cases = [([(0.64, 1.0)], 0.5), ([(0.55, 1.04)], 0.5), ([(0.6, 0.7), (0.85, 0.97)], 0.7), ([(0.6, 0.9)], 0.5)]
+    for breaths, end_of_first in cases:
+        samples = bursts([(0.2, 0.5), (1.09, 1.5)], 2.0)
+        samples += 0.05 * bursts(breaths, 2.0)
+        (_, end), (start, _) = word_boundaries(level(samples), [(0.3, 0.36), (1.2, 1.3)])
+        assert end == pytest.approx(end_of_first, abs=0.011)
+        assert start == pytest.approx(1.09, abs=0.011)
+
+
 def test_noise_that_ends_in_digital_silence_is_a_pause() -> None:
     """Recordings that were joined: the silence of the recording, and nothing between them."""
     samples = bursts([(0.2, 0.5), (1.5, 1.8)], 2.0, quiet=1e-3)
