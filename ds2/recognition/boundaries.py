@@ -20,6 +20,7 @@ NEAR = 3  # levels by which a pause may fail to reach into the gap between the p
 LEAST_PAUSE = 8  # levels: shorter quiet is the closure of a stop, as in "paper"
 CLEAR_PAUSE = 20  # levels: what sounds between two such pauses belongs to no word
 BREATH = 20.0  # dB below the quieter word: so quiet is a breath, between any two pauses
+NOT_CLICKS = 0.9  # of the levels of a breath
 LEAST_BREATH = 10  # levels before a pause and a word
 LONGEST_RELEASE = 20  # levels: what is shorter after a word may be its last stop, as in "respect"
 LEAST_CLOSURE = 3  # levels: quiet beside a longer breath
@@ -91,16 +92,21 @@ def _with_breaths(level: np.ndarray, pause: Span, runs: list[Span], loudest: flo
     start, end = pause
     for first, past in reversed(runs):  # the farthest first: a breath may have quiet within it
         least = LEAST_BREATH if past - first >= LEAST_PAUSE else LONGEST_RELEASE
-        if first - end >= least and level[end:first].max() <= loudest:
+        if first - end >= least and _is_breath(level[end:first], loudest):
             end = past
             break
     pauses = [run[0] for run in runs if run[1] - run[0] >= LEAST_PAUSE] + [start]
     for first, past in runs:
         following = next((pause for pause in pauses if pause > past), past)
-        if past < start and following - past >= LONGEST_RELEASE and level[past:start].max() <= loudest:
+        if past < start and following - past >= LONGEST_RELEASE and _is_breath(level[past:start], loudest):
             start = first
             break
     return start, end
+
+
+def _is_breath(level: np.ndarray, loudest: float) -> bool:
+    """Whether nearly all is no louder; lips that open click."""
+    return bool(np.quantile(level, NOT_CLICKS) <= loudest)
 
 
 def _with_hidden(level: np.ndarray, pause: Span, threshold: float, loudness: tuple[float, float]) -> Span:
