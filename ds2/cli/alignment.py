@@ -48,8 +48,8 @@ def align_command(
 
     Args:
         audio: Recording of any length, or a folder of recordings.
-        text: Transcript as plain text or subtitles (.srt, .vtt), or a folder of texts; by default NAME.txt or NAME.lab
-            beside NAME.wav.
+        text: Transcript as plain text or subtitles (.srt, .vtt), whose cues remain, or a folder of texts; by default
+            NAME.txt or NAME.lab beside NAME.wav.
         output: Folder for NAME.FORMAT, or for one recording a file such as talk.TextGrid.
         format: TextGrid (words and characters), json, ctm, srt, vtt, tsv, txt, png (plots, by matplotlib; of a long
             recording the five half minutes with the most doubtful words), several of them separated by commas, or all.

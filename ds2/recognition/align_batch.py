@@ -53,19 +53,23 @@ def _beside(audio: Path, root: Path, folder: Path | None) -> Path | None:
     return next((path for suffix in SUFFIXES if (path := place.with_suffix(suffix)).exists()), None)
 
 
+def _is_subtitles(pair: AlignmentJob) -> bool:
+    return pair.text is not None and pair.text.suffix.lower() in SUBTITLES
+
+
 def _read_transcript(pair: AlignmentJob) -> str:
     if pair.text is None:
         names = " or ".join(pair.audio.with_suffix(suffix).name for suffix in SUFFIXES)
         raise InputError(f"{pair.audio}: no transcript for it: no {names}")
     text = read_text(pair.text)
-    return _text_of_cues(text) if pair.text.suffix.lower() in SUBTITLES else text
+    return _text_of_cues(text) if _is_subtitles(pair) else text
 
 
 def _text_of_cues(subtitles: str) -> str:
-    """The lines of the cues of SubRip or WebVTT, without their tags."""
+    """The lines of the cues of SubRip or WebVTT, without their tags; an empty line between cues."""
     blocks = re.split(r"\n\s*\n", subtitles.replace("\r\n", "\n").strip())
     texts = (CUE.sub("", block, count=1) for block in blocks if "-->" in block)
-    return "\n".join(re.sub(r"<[^<>]*>", "", text).strip() for text in texts)
+    return "\n\n".join(re.sub(r"<[^<>]*>", "", text).strip() for text in texts)
 
 
 def align_all(
@@ -83,7 +87,8 @@ def align_all(
     failed = []
     for pair in pairs:
         try:
-            aligned = align(recognizer, pair.audio, _read_transcript(pair), skip, language, on_audio)
+            text = _read_transcript(pair)
+            aligned = align(recognizer, pair.audio, text, skip, language, on_audio, cues=_is_subtitles(pair))
         except InputError as error:
             failed.append(str(error))
             yield pair, error

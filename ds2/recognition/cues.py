@@ -54,14 +54,43 @@ class Cue:
     text: str
 
 
-def make_cues(text: str, words: Sequence[Word], duration: float, line_starts: Sequence[int] = ()) -> Iterator[Cue]:
+def make_cues(
+    text: str,
+    words: Sequence[Word],
+    duration: float,
+    line_starts: Sequence[int] = (),
+    cue_starts: Sequence[int] = (),
+) -> Iterator[Cue]:
     """The cues of a recording of `duration` seconds; `text` tells where spaces stand between its words.
 
     `line_starts` are the numbers of the words that begin a line of the user's text; lines are kept as sentences are.
+    `cue_starts` are those that begin a cue of the user's subtitles: these and their lines remain as they are.
     """
-    if words:
+    if cue_starts:
+        yield from _same_cues(text, words, duration, line_starts, cue_starts)
+    elif words:
         layout = _Layout(_units(text, words, frozenset(line_starts)), duration)
         yield from itertools.starmap(layout.cue, layout.best_cues())
+
+
+def _same_cues(
+    text: str, words: Sequence[Word], duration: float, line_starts: Sequence[int], cue_starts: Sequence[int]
+) -> Iterator[Cue]:
+    spaced = list(with_spaces(text, words))
+    edges = sorted({*cue_starts, *line_starts, len(words)})
+    for first, past in itertools.pairwise(sorted({*cue_starts, len(words)})):
+        within = [edge for edge in edges if first <= edge <= past]
+        lines = [
+            "".join(space + word.shown for word, space in spaced[a:b]).strip() for a, b in itertools.pairwise(within)
+        ]
+        following = words[past].start if past < len(words) else duration
+        yield _readable("\n".join(lines), words[first].start, words[past - 1].end, following)
+
+
+def _readable(text: str, start: float, end: float, following: float) -> Cue:
+    """A cue that stays long enough to be read unless the next one begins, at `following` seconds."""
+    columns = width(text.replace("\n", " "))
+    return Cue(start, max(end, min(start + max(LEAST, columns / SPEED), following)), text)
 
 
 @dataclass(frozen=True)
@@ -177,11 +206,9 @@ class _Layout:
         return min(places)
 
     def cue(self, first: int, past: int) -> Cue:
-        """A cue, which stays long enough to be read unless the next one begins."""
         second = self.line_break(first, past)[1]
         text = "\n".join(filter(None, (self.text(first, second), self.text(second, past))))
-        readable = self.starts[first] + max(LEAST, self.width(first, past) / SPEED)
-        return Cue(self.starts[first], max(self.ends[past - 1], min(readable, self.starts[past])), text)
+        return _readable(text, self.starts[first], self.ends[past - 1], self.starts[past])
 
     def text(self, first: int, past: int) -> str:
         return "".join(each.space + each.text for each in self.units[first:past]).lstrip()

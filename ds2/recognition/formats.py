@@ -216,7 +216,7 @@ def _cues(transcript: Written) -> list[tuple[int, Cue]]:
     cues = [
         (channel, cue)
         for channel, part in parts
-        for cue in make_cues(part.text, part.words, part.duration, part.line_starts)
+        for cue in make_cues(part.text, part.words, part.duration, part.line_starts, part.cue_starts)
     ]
     return sorted(cues, key=lambda pair: (pair[1].start, pair[0]))
 

@@ -47,6 +47,10 @@ class Written(Protocol):
         """The transcript of each channel, where they were separated."""
 
     @property
+    def cue_starts(self) -> Sequence[int]:
+        """The words that begin a cue of aligned subtitles, by their places."""
+
+    @property
     def characters(self) -> Sequence[Word]:
         """The characters with their times, where they are known."""
 

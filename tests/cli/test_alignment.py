@@ -91,6 +91,18 @@ def test_align_takes_subtitles_for_their_text(run: Callable[..., Outcome], tmp_p
     assert "years" in found[0]
 
 
+def test_the_cues_of_subtitles_remain(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    """Also what no layout would choose: a cue of one word, lines of one, a cue without words."""
+    cues = ["Applicants", "must have\nresided in", "the country for five", "*", "years."]
+    blocks = [f"{number}\n00:00:00,000 --> 00:00:01,000\n{cue}\n" for number, cue in enumerate(cues, 1)]
+    (tmp_path / "a.srt").write_text("\n".join(blocks))
+    assert run("align", RECORDING, tmp_path / "a.srt", "-o", tmp_path / "timed.srt")[0] == 0
+    timed = [block.split("\n", 2) for block in (tmp_path / "timed.srt").read_text().strip().split("\n\n")]
+    assert [text for _, _, text in timed] == [cue for cue in cues if cue != "*"]
+    starts = [span.split(" --> ")[0] for _, span, _ in timed]
+    assert starts == sorted(set(starts))
+
+
 def test_align_refuses_in_one_line(run: Callable[..., Outcome], tmp_path: Path) -> None:
     audio = write_noise(tmp_path / "noise.wav")
     (tmp_path / "text.txt").write_text("one two three four five six seven eight nine")
