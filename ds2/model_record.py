@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from ds2.text import count_words
 from ds2.utils.errors import InputError
 
 KNOWS_ANY = "words of any kind, spelt as they sound"
@@ -153,7 +154,7 @@ class Record:
             more = " ..." if len(self.vocabulary) > WORDS_SHOWN else ""
             return f"{len(self.vocabulary)} words and no other: {' '.join(self.vocabulary[:WORDS_SHOWN])}{more}"
         if self.language_model:
-            count = f"{len(self.language_model.words):,}"
+            count = f"{count_words(self.language_model.words):,}"
             if self.phones and " " not in self.tokens:  # its words are characters
                 return f"{len(set(self.language_model.words) & set(self.tokens)):,} characters"
             if self.phones:  # it is searched by the pronunciations of these words

@@ -17,6 +17,7 @@ Units = Literal["characters", "bigrams"]
 
 BLANK = 0  # index of CTC's blank among the outputs of every model
 BLANK_TOKEN = "<blank>"
+MODEL_MARKS = ("<s>", "</s>", "<unk>")  # of a language model: the begin and end of a sentence, other words
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 ASCII_MARKS = {ord(mark): " " for mark in map(chr, range(128)) if not (mark.isalnum() or mark == "'")}
 FIRST_IDEOGRAPH = "\u3400"
@@ -138,6 +139,11 @@ def normalize(text: str, language: str = "") -> str:
         words = "".join(character if _belongs_to_word(character) else " " for character in text).split()
     text = " ".join(word for word in (word.strip("'") for word in words) if word)
     return re.sub(BETWEEN_IDEOGRAPHS, "", text) if language == "zh" else text
+
+
+def count_words(words: Sequence[str]) -> int:
+    """The number of words of a language model, whose list may hold MODEL_MARKS as well."""
+    return len(words) - sum(map(words.count, MODEL_MARKS))
 
 
 def split_words(text: str) -> list[str]:

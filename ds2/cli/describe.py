@@ -7,6 +7,7 @@ from ds2.bundle import Bundle, model_card, read_record
 from ds2.data.manifest import read_manifest, summary
 from ds2.model.config import ModelConfig
 from ds2.model_record import Record
+from ds2.text import count_words
 from ds2.utils.config import dotted_keys, load_config
 from ds2.utils.errors import InputError, printable
 from ds2.utils.model_names import MODELS, locate, named_models
@@ -180,7 +181,7 @@ def _describe_words(bundle: Bundle) -> list[str]:
     """Lines on its language model, and on what it can say about words."""
     lines = []
     if lm := bundle.language_model:
-        lines.append(f"language model: {lm.order}-gram, {len(lm.words):,} words")
+        lines.append(f"language model: {lm.order}-gram, {count_words(lm.words):,} words")
     if neural := bundle.neural_model:
         lines.append(f"second pass: neural language model, {len(neural.pieces):,} pieces, weight {neural.weight:g}")
     if least := bundle.least_confidence:

@@ -17,6 +17,7 @@ from ds2.lm.orders import NGramOrder
 from ds2.lm.pruning import prune
 from ds2.lm.sentence_model import SentenceModel
 from ds2.lm.texts import read_sentences, with_progress
+from ds2.text import count_words
 from ds2.utils.errors import InputError
 
 ARPA_NAMES = (".arpa", ".arpa.gz")
@@ -152,7 +153,7 @@ def describe_lm(model: NGram, path: Path) -> str:
     shown = " ".join(model.words[number] for number in likeliest)
     return "\n".join(
         [
-            f"{path}: {model.order}-gram model, {len(model.words):,} words, {model.ngrams:,} n-grams, "
+            f"{path}: {model.order}-gram model, {count_words(model.words):,} words, {model.ngrams:,} n-grams, "
             f"{path.stat().st_size / 1e6:.1f} MB",
             f"contexts: {model.states:,}",
             f"likeliest words after an unknown one: {shown}{' ...' if len(model.words) > WORDS_SHOWN else ''}",

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
+from ds2.text import MODEL_MARKS
+
+BEGIN, END, UNKNOWN = MODEL_MARKS
 WORD_BITS = 32  # of the key of an n-gram: prefix << WORD_BITS | word
 
 

@@ -93,12 +93,7 @@ def align(
     Raises:
         InputError: the recording cannot be read; a character that the model lacks; a text that does not fit; NaN.
     """
-    _check_length(audio, text)
-    language = language if language is not None else packaged_language(recognizer.name)[0]
-    try:
-        lines = read_lines(recognizer.tokenizer, text, language)
-    except InputError as error:
-        raise InputError(f"{audio}: {error}") from error
+    lines = _fitting_lines(recognizer, audio, text, language)
     targets = np.array([STAR, 0, *to_tokens(recognizer.tokenizer, lines, skip)])
     used, columns = np.unique(targets, return_inverse=True)
     used, tokens = used[1:], columns[2:] - 1  # a star stays -1, a token becomes the number of its column
@@ -122,6 +117,17 @@ def align(
         as_written(transcript, lines, cues), model=recognizer.name, untranscribed=gaps(others)
     )
     return AlignedRecording(Path(str(audio)), transcript, peaks, log_probs, names, spoken, starts, level, others)
+
+
+def _fitting_lines(
+    recognizer: Recognizer, audio: str | Path | InMemory, text: str, language: str | None
+) -> list[TextLine]:
+    _check_length(audio, text)
+    language = language if language is not None else packaged_language(recognizer.name)[0]
+    try:
+        return read_lines(recognizer.tokenizer, text, language)
+    except InputError as error:
+        raise InputError(f"{audio}: {error}") from error
 
 
 def _aligned_on(device: str, log_probs: np.ndarray, tokens: np.ndarray) -> ArrayAlignment:

@@ -84,10 +84,10 @@ def _same_cues(
             "".join(space + word.shown for word, space in spaced[a:b]).strip() for a, b in itertools.pairwise(within)
         ]
         following = words[past].start if past < len(words) else duration
-        yield _readable("\n".join(lines), words[first].start, words[past - 1].end, following)
+        yield _lasting("\n".join(lines), words[first].start, words[past - 1].end, following)
 
 
-def _readable(text: str, start: float, end: float, following: float) -> Cue:
+def _lasting(text: str, start: float, end: float, following: float) -> Cue:
     """A cue that stays long enough to be read unless the next one begins, at `following` seconds."""
     columns = width(text.replace("\n", " "))
     return Cue(start, max(end, min(start + max(LEAST, columns / SPEED), following)), text)
@@ -208,7 +208,7 @@ class _Layout:
     def cue(self, first: int, past: int) -> Cue:
         second = self.line_break(first, past)[1]
         text = "\n".join(filter(None, (self.text(first, second), self.text(second, past))))
-        return _readable(text, self.starts[first], self.ends[past - 1], self.starts[past])
+        return _lasting(text, self.starts[first], self.ends[past - 1], self.starts[past])
 
     def text(self, first: int, past: int) -> str:
         return "".join(each.space + each.text for each in self.units[first:past]).lstrip()

@@ -18,10 +18,9 @@ from ds2.decoder.phone_search import FIRST, PronouncingDecoder
 from ds2.decoder.pronunciations import NAMES, Pronunciations
 from ds2.lm.kenlm import is_kenlm_binary
 from ds2.lm.ngram import NGram
-from ds2.lm.orders import BEGIN, END, UNKNOWN
 from ds2.model_record import LanguageModelPart, Record
 from ds2.recognition.options import DecoderOptions, hot_words
-from ds2.text import Tokenizer, is_ideograph
+from ds2.text import MODEL_MARKS, Tokenizer, count_words, is_ideograph
 from ds2.utils.config import from_dict, to_dict
 from ds2.utils.errors import InputError, ParameterError, some_of
 
@@ -104,7 +103,7 @@ def _pronounced_hot(pronunciations: Pronunciations, hot: Sequence[str], spaced: 
 
 def warn_of_silent_model(lm: NGram, pronunciations: Pronunciations) -> None:
     """Logs the share of a language model's words that a search by phones can find, and how to add pronunciations."""
-    words, known = set(lm.words) - {BEGIN, END, UNKNOWN}, pronunciations.known()
+    words, known = set(lm.words).difference(MODEL_MARKS), pronunciations.known()
     if silent := sorted(words - known):
         logger.warning(
             "lm: %.1f %% of its %s words have a pronunciation in the model; not found: %s; "
@@ -117,7 +116,7 @@ def warn_of_small_model(lm: NGram, bundle: Record) -> None:
     """Logs that a search by phones finds no words besides those of a small language model, or of one that knows less
     than half as many as the bundle's."""
     own = 0 if bundle.language_model is None else len(bundle.language_model.words)
-    if (count := len(set(lm.words) - {BEGIN, END, UNKNOWN})) < max(SMALL_MODEL, own / 2):
+    if (count := count_words(lm.words)) < max(SMALL_MODEL, own / 2):
         logger.warning(
             "lm: it knows %s words, and besides hot words no other is found: right for commands; for other speech "
             "leave it out, and name words of your own as hot", f"{count:,}",
@@ -205,7 +204,7 @@ def search_phones(
 
 def is_over_tokens(lm: NGram, tokenizer: Tokenizer) -> bool:
     """Whether all words of the language model are single tokens, or characters that the tokenizer lacks."""
-    return all(word in tokenizer.index or len(word) == 1 for word in lm.words if word not in (BEGIN, END, UNKNOWN))
+    return all(word in tokenizer.index or len(word) == 1 for word in lm.words if word not in MODEL_MARKS)
 
 
 def token_numbers(lm: NGram, tokenizer: Tokenizer) -> np.ndarray:

@@ -157,7 +157,7 @@ def _figure(words: Sequence[Word], run: Sequence[Number]) -> Number | None:
     first, past = run[0].first, run[-1].past
     for unit, half in HALVES.items():
         # Also "at ten, a m": what is said at once is one time.
-        if _are_texts(words, past, unit) and (clock := _clock_time(run)):
+        if _are_said_at_once(words, past, unit) and (clock := _clock_time(run)):
             return Number(first, past + len(unit), clock + half)
     if len(run) == 2:  # a year, but not before a unit: "fifteen ninety nine cents"
         return None if any(_follows(words, past, unit) for unit in COUNTED) else _year(*run)
@@ -249,10 +249,10 @@ def _money(words: Sequence[Word], number: Number, sign: str) -> Number:
 
 def _follows(words: Sequence[Word], place: int, texts: tuple[str, ...]) -> bool:
     """These words come at `place`, with nothing between them and the word before."""
-    return _are_texts(words, place, texts) and _whole(words, place - 1, place + len(texts))
+    return _are_said_at_once(words, place, texts) and _whole(words, place - 1, place + len(texts))
 
 
-def _are_texts(words: Sequence[Word], place: int, texts: tuple[str, ...]) -> bool:
+def _are_said_at_once(words: Sequence[Word], place: int, texts: tuple[str, ...]) -> bool:
     """These words come at `place`, with no pause between them and the word before."""
     found = words[place - 1 : place + len(texts)]
     return tuple(word.text for word in found[1:]) == texts and all(

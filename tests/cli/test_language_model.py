@@ -12,7 +12,7 @@ def test_language_models_are_built_scored_and_shown(run: Callable[..., Outcome],
     for name in ("lm.arpa", "lm.arpa.gz", "lm.safetensors"):
         code, shown, _ = run("lm", "build", corpus, "-o", tmp_path / name, "--order", "2")
         assert code == 0
-        assert "2-gram model, 9 words" in shown  # six words, <unk>, <s>, </s>
+        assert "2-gram model, 6 words" in shown  # six words, <unk>, <s>, </s>
         assert run("lm", "info", tmp_path / name)[1].startswith(f"{tmp_path / name}: 2-gram model")
     assert run("lm", "compile", tmp_path / "lm.arpa.gz", "-o", tmp_path / "compiled")[0] == 0
     assert run("lm", "compile", tmp_path / "lm.arpa", "-o", tmp_path / "small", "--quantize")[0] == 0
