@@ -1,5 +1,6 @@
 """ds2 data validate, stats, split, merge, sample, convert, shard."""
 
+import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ def validate_command(
 ) -> int:
     """Find errors in audio, transcripts and splits of a data set.
 
-    It finds broken, silent, clipped and duplicate audio, impossible transcripts, and leaks between the sets.
+    It finds wrong lines, broken, silent, clipped and duplicate audio, impossible transcripts, and leaks between sets.
 
     Example: ds2 data validate train.jsonl dev.jsonl test.jsonl --report findings.jsonl --clean clean
 
@@ -42,7 +43,7 @@ def validate_command(
     """
     from ds2.data.columnar import Joined
     from ds2.data.manifest import read_manifest, write_manifest
-    from ds2.data.validate import ValidateConfig, duplicates, examine_all, leaks, write_findings
+    from ds2.data.validate import ValidateConfig, duplicates, examine_all, leaks, take_wrong_line, write_findings
     from ds2.utils.files import make_folder
     from ds2.utils.progress import Progress
 
@@ -55,13 +56,14 @@ def validate_command(
     if clean is not None and len({path.name for path in manifests}) < len(manifests):
         raise ParameterError("clean", "two manifests have the same name, one would overwrite the other; rename it")
     refuse_overwriting(manifests, [report, *(clean / path.name for path in manifests if clean is not None)])
-    splits = {str(path): read_manifest(path, repeated=True) for path in manifests}
+    wrong: list[Finding] = []
+    splits = {str(path): read_manifest(path, True, functools.partial(take_wrong_line, wrong)) for path in manifests}
     utterances = Joined(list(splits.values()))
     with Progress("examining", len(utterances), "utterances") as progress:
         examined = examine_all(utterances, ValidateConfig(frame_seconds=frame_seconds), progress.step)
-    findings = [*examined.findings, *duplicates(examined), *leaks(splits)]
+    findings = [*wrong, *examined.findings, *duplicates(examined), *leaks(splits)]
     bad = {finding.place for finding in findings if finding.kind != "leaking speaker"}
-    _print_findings(findings, f"{len(utterances)} utterances, {len(bad)} with findings")
+    _print_findings(findings, f"{len(utterances) + len(wrong)} utterances, {len(bad)} with findings")
     if report is not None:
         write_findings(report, findings)
     if clean is not None:

@@ -15,7 +15,15 @@ from ds2.audio.files import SUFFIXES
 from ds2.data.columnar import durations, values
 from ds2.data.compiled import SUFFIX as COMPILED
 from ds2.data.compiled import CompiledManifest, write_compiled
-from ds2.data.manifest_lines import KINDS, absolute_audio, duplicate, read_blocks, relative_audio
+from ds2.data.manifest_lines import (
+    KINDS,
+    Refuse,
+    absolute_audio,
+    duplicate,
+    raise_refusal,
+    read_blocks,
+    relative_audio,
+)
 from ds2.data.utterance import Utterance
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
@@ -40,7 +48,7 @@ class ManifestSummary:
     characters: dict[str, int]  # how often each occurs, most frequent first
 
 
-def read_manifest(path: str | Path, repeated: bool = False) -> Sequence[Utterance]:
+def read_manifest(path: str | Path, repeated: bool = False, refuse: Refuse = raise_refusal) -> Sequence[Utterance]:
     """Reads and checks a manifest; relative audio paths are relative to it. The audio itself is not touched.
 
     The path may be a URL, see `ds2.utils.object_storage`. A compiled manifest (.arrow) was checked when compiled:
@@ -48,6 +56,7 @@ def read_manifest(path: str | Path, repeated: bool = False) -> Sequence[Utteranc
 
     Args:
         repeated: whether the audio of a line may be that of another one.
+        refuse: called for a wrong line, which is left out where it returns; by default it raises the error.
 
     Raises:
         InputError: naming the line: not JSON, a key missing or of the wrong type, an impossible duration or offset,
@@ -58,7 +67,7 @@ def read_manifest(path: str | Path, repeated: bool = False) -> Sequence[Utteranc
     if here.suffix == COMPILED:
         return CompiledManifest(here)
     with _collector_paused():
-        utterances = _read_rows(here, repeated)
+        utterances = _read_rows(here, repeated, refuse)
     if not utterances:
         raise InputError(f"{path}: the manifest holds no utterance")
     return utterances
@@ -115,13 +124,13 @@ def summary(utterances: Sequence[Utterance]) -> ManifestSummary:
     )
 
 
-def _read_rows(path: Path, repeated: bool) -> list[Utterance]:
+def _read_rows(path: Path, repeated: bool, refuse: Refuse) -> list[Utterance]:
     name = str(path)
     absolute = absolute_audio(path.parent)
     utterances: list[Utterance] = []
     first: dict[object, int] = {}  # a segment's first line
     folder, known = Path(), ""  # of the line before: a Path is made in half the time from that of its folder
-    for block in read_blocks(path):
+    for block in read_blocks(path, refuse):
         for number, line, extra in zip(*block, strict=True):
             audio, offset, seconds = absolute(line.audio_filepath), line.offset, line.duration
             other = first.setdefault(audio if offset is None else (audio, offset, seconds), number)

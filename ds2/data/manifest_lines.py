@@ -58,10 +58,16 @@ class Block(NamedTuple):
 _decode_block = msgspec.json.Decoder(Line).decode_lines
 _decode = msgspec.json.Decoder().decode
 NO_EXTRA: dict[str, Any] = {}
+Refuse = Callable[[str, InputError], object]  # takes the place of a line, and what is wrong with it
 
 
-def read_blocks(path: Path) -> Iterator[Block]:
-    """The lines of a manifest, checked, block by block.
+def raise_refusal(place: str, error: InputError) -> NoReturn:
+    """Ends the reading at the first wrong line."""
+    raise error
+
+
+def read_blocks(path: Path, refuse: Refuse = raise_refusal) -> Iterator[Block]:
+    """The lines of a manifest, checked, block by block; what `refuse` returns from is left out.
 
     Raises:
         InputError: naming the line: not JSON, a key missing or of the wrong type, an impossible duration or offset;
@@ -74,7 +80,7 @@ def read_blocks(path: Path) -> Iterator[Block]:
                 if first == 1:
                     data = data.removeprefix(codecs.BOM_UTF8)
                 count = data.count(b"\n") + (not data.endswith(b"\n"))
-                yield _fast(data, first, count) or _slow(data, first, str(path))
+                yield _fast(data, first, count) or _slow(data, first, str(path), refuse)
                 first += count
     except OSError as error:
         raise InputError(f"{path}: cannot read the manifest ({error.strerror})") from error
@@ -139,12 +145,17 @@ def _fast(data: bytes, first: int, count: int) -> Block | None:
     return Block(range(first, first + count), lines, [NO_EXTRA] * count)
 
 
-def _slow(data: bytes, first: int, name: str) -> Block:
+def _slow(data: bytes, first: int, name: str, refuse: Refuse) -> Block:
     """The block line by line, as json, too, reads it."""
     numbers, lines, extras = [], [], []
     for number, raw in enumerate(data.split(b"\n"), first):
         if raw and not raw.isspace():
-            line, extra = checked_line(_decoded_line(raw, f"{name}:{number}"), f"{name}:{number}")
+            place = f"{name}:{number}"
+            try:
+                line, extra = checked_line(_decoded_line(raw, place), place)
+            except InputError as error:
+                refuse(place, error)
+                continue
             numbers.append(number)
             lines.append(line)
             extras.append(extra)

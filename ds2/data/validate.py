@@ -163,6 +163,11 @@ def leaks(splits: Mapping[str, Sequence[Utterance]]) -> Iterator[Finding]:
                 yield _pair("leaking transcript", training[number], utterances[texts[text]], repr(text[:60]))
 
 
+def take_wrong_line(findings: list[Finding], place: str, error: InputError) -> None:
+    """Adds the error of a line that `read_manifest` refuses to the findings."""
+    findings.append(Finding("wrong line", place, str(error).removeprefix(f"{place}: ")))
+
+
 def write_findings(path: Path, findings: Iterable[Finding]) -> None:
     """JSON Lines with kind, place and message."""
     with atomic_write(path) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as file:

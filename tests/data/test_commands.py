@@ -59,6 +59,20 @@ def test_train_is_written_last(run: Callable, spoken_digits: Callable, tmp_path:
     assert not (tmp_path / "s" / "train.jsonl").exists()
 
 
+def test_validate_finds_wrong_lines_beside_all_others(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
+    manifest = spoken_digits(2)
+    good = manifest.read_text()
+    manifest.write_text(good + '{"audio_filepath": "0.wav", "duration": 0, "text": "one"}\nno JSON\n')
+    report = tmp_path / "report.jsonl"
+    code, printed, _ = run("validate", manifest, "--report", report, "--clean", tmp_path / "clean")
+    assert code == 1
+    assert "4 utterances, 2 with findings: 2 wrong line" in printed
+    found = [json.loads(line) for line in report.read_text().splitlines()]
+    assert [each["place"] for each in found] == [f"{manifest}:3", f"{manifest}:4"]
+    assert found[0]["message"].startswith("duration must be positive seconds")
+    assert len((tmp_path / "clean" / manifest.name).read_text().splitlines()) == 2
+
+
 def test_validate_writes_no_clean_manifest_over_another(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
     manifests = [tmp_path / part / "manifest.jsonl" for part in ("train", "dev")]
     for manifest, utterance in zip(manifests, read_manifest(spoken_digits(2)), strict=True):

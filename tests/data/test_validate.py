@@ -176,10 +176,13 @@ def test_what_is_no_manifest_is_still_refused_in_its_own_words(
 ) -> None:
     manifest = manifest_of(tmp_path, 1.0, 1.0)
     manifest.write_text(manifest.read_text() + "{}\n")
+    assert main(["data", "validate", str(manifest)]) == 1
+    assert "m.jsonl:3: wrong line: lacks audio_filepath" in capsys.readouterr().out
+    manifest.write_text("{}\n")
     assert main(["data", "validate", str(manifest)]) == 2
     assert main(["data", "validate", str(tmp_path / "a.wav")]) == 2
     errors = capsys.readouterr().err
-    assert "m.jsonl:3: lacks audio_filepath" in errors
+    assert "m.jsonl: the manifest holds no utterance" in errors
     assert "a.wav: is a recording; name a manifest" in errors
 
 
