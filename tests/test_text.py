@@ -174,6 +174,11 @@ def test_chinese_characters_and_latin_share_an_alphabet() -> None:
             "nineteen fourteen to eighteen nineteen thirty nine to nineteen forty "
             "five zero two zero seven nine four six zero zero zero zero",
         ),
+        (
+            "en",
+            "6 ft. tall, 10 lbs, 1 min, on 5th Ave. by Sen. Smith",
+            "six feet tall ten pounds one minute on fifth avenue by senator smith",
+        ),
         ("zh", "2个人，2本书，2千克，2点，2年，2天，2次，2 个", "两个人两本书两千克两点两年两天两次两个"),
         ("zh", "2个月，2月2日，2号，2楼，2两，2年级，2次方", "两个月二月二日二号二楼二两二年级二次方"),
         ("zh", "第2个，12个，2.2米，1.2个，2002年，2%，2/3", "第二个十二个二点二米一点二个二零零二年百分之二三分之二"),

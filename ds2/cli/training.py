@@ -266,7 +266,7 @@ def report_command(run: Positional[Path], output: OptionalOutput = None) -> int:
 def average_command(bundles: Paths, output: Output) -> int:
     """Average the weights of models trained from the same start.
 
-    They may differ in seed or data.
+    They may differ in seed or data, but began with the same weights (start_from): unrelated models have no average.
 
     Example: ds2 average runs/seed1/best.safetensors runs/seed2/best.safetensors --output average.safetensors
 

@@ -20,7 +20,9 @@ MEASURES = {  # after a number
     "km/h": ("kilometer per hour", "kilometers per hour"), "mph": ("mile per hour", "miles per hour"),
     "km": ("kilometer", "kilometers"), "cm": ("centimeter", "centimeters"), "mm": ("millimeter", "millimeters"),
     "kg": ("kilogram", "kilograms"), "mg": ("milligram", "milligrams"), "ml": ("milliliter", "milliliters"),
-    "bn": ("billion", "billion"),
+    "ft": ("foot", "feet"), "yd": ("yard", "yards"), "mi": ("mile", "miles"), "oz": ("ounce", "ounces"),
+    "lbs": ("pound", "pounds"), "lb": ("pound", "pounds"), "hrs": ("hour", "hours"), "hr": ("hour", "hours"),
+    "min": ("minute", "minutes"), "sec": ("second", "seconds"), "bn": ("billion", "billion"),
 }  # fmt: skip
 SHARES = {"%": "percent", "‰": "per mille"}
 DEGREES = {"c": "celsius", "f": "fahrenheit"}

@@ -27,6 +27,15 @@ def test_mean_of_weights_and_the_records_of_all(tmp_path: Path) -> None:
     assert [one["wer"] for one in bundle.training["average_of"]] == [1.0, 4.0]
 
 
+def test_models_without_a_common_start_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    paths = [saved(tmp_path / f"{value}.safetensors", value) for value in (1.0, 2.0, -1.0)]
+    average(paths[:2])
+    assert not caplog.messages
+    average(paths[1:])
+    [message] = caplog.messages
+    assert message.startswith(f"{paths[2]} did not begin where {paths[1]} did (the cosine of their weights is -1.00)")
+
+
 def test_models_of_another_kind_are_refused(tmp_path: Path) -> None:
     first = saved(tmp_path / "a.safetensors", 1.0)
     for other in (
