@@ -1,6 +1,6 @@
-"""What a cluster makes of the manifests: deploys overlays/cpu, tries it, and takes it away; exits with 1 if it fails.
+"""What a cluster makes of the manifests: deploys an overlay, tries it, and takes it away; exits with 1 if it fails.
 
-    python deploy/check_cluster.py IMAGE
+    python deploy/check_cluster.py IMAGE [cpu|keda|gpu]
 
 By the current context of kubectl, in a namespace of its own. The nodes have the image or can pull it, and the cluster
 provides volumes. What it does not offer is named and left out, such as the resources of the Prometheus operator.
@@ -37,11 +37,11 @@ def kubectl(*arguments: str, given: str | bytes | None = None) -> str:
     return done.stdout.decode().strip()
 
 
-def manifests(image: str) -> list[dict[str, Any]]:
+def manifests(image: str, overlay: str) -> list[dict[str, Any]]:
     """Those of the overlay that this cluster knows, for the image, with a small model on a small node."""
     offered = set(kubectl("api-versions").split())
     known = []
-    for manifest in yaml.safe_load_all(kubectl("kustomize", str(MANIFESTS / "overlays" / "cpu"))):
+    for manifest in yaml.safe_load_all(kubectl("kustomize", str(MANIFESTS / "overlays" / overlay))):
         version = manifest["apiVersion"]
         if version not in offered and OLDER.get(version) in offered:
             manifest["apiVersion"] = OLDER[version]
@@ -60,6 +60,7 @@ def of_image(manifest: dict[str, Any], image: str) -> None:
     [container] = manifest["spec"]["template"]["spec"]["containers"]
     container["image"] = image
     container["resources"]["requests"]["cpu"] = "100m"
+    container["resources"]["limits"].pop("nvidia.com/gpu", None)  # PyTorch takes the processor then
 
 
 @contextlib.contextmanager
@@ -72,11 +73,11 @@ def namespace() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def deployed(image: str) -> Iterator[None]:
+def deployed(image: str, overlay: str) -> Iterator[None]:
     with namespace():
         keys = [f"--from-literal=DS2_SERVE_API_KEYS={json.dumps([KEY])}", f"--from-literal=metrics-key={KEY}"]
         kubectl("create", "secret", "generic", "ds2", *keys)
-        kubectl("apply", "--filename", "-", given=yaml.safe_dump_all(manifests(image)))
+        kubectl("apply", "--filename", "-", given=yaml.safe_dump_all(manifests(image, overlay)))
         kubectl("rollout", "status", "deployment/ds2", f"--timeout={SECONDS}s")
         yield
 
@@ -204,8 +205,8 @@ def in_a_pod(job: dict[str, Any], command: str, given: bytes = b"") -> str:
     return kubectl("run", "shell", *options, f"--overrides={overrides}", given=given)
 
 
-def check(image: str) -> Iterator[tuple[str, bool]]:
-    with deployed(image):
+def check(image: str, overlay: str = "cpu") -> Iterator[tuple[str, bool]]:
+    with deployed(image, overlay):
         yield "two pods are ready", len(pods()) == 2
         for results in (check_service, check_rights, check_leaving):
             yield from results().items()
@@ -214,7 +215,7 @@ def check(image: str) -> Iterator[tuple[str, bool]]:
 
 if __name__ == "__main__":
     failed = 0
-    for name, passed in check(sys.argv[1]):
+    for name, passed in check(*sys.argv[1:3]):
         print(f"{'ok' if passed else 'FAILED':6} {name}", flush=True)
         failed += not passed
     sys.exit(failed > 0)

@@ -77,6 +77,13 @@ class Final:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """A segment has no result, as its words are hardly speech."""
+
+    words: int
+
+
+@dataclass(frozen=True)
 class StreamEnd:
     """The client reset its stream, or ended it for good (`last`), and all results up to there have come."""
 
@@ -90,7 +97,7 @@ class Failed:
     reason: str
 
 
-Event = Partial | Final | StreamEnd | Failed
+Event = Partial | Final | LeftOut | StreamEnd | Failed
 
 
 @dataclass(frozen=True)

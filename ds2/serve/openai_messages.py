@@ -96,13 +96,14 @@ def _is_phrase(text: str) -> bool:
     return 0 < len(words) <= MOST_WORDS and spelt and "=" not in text and ". " not in text
 
 
-def respond(asked: Asked, finals: list[Final], duration: float) -> Response:
-    """The transcript in the requested format."""
+def respond(asked: Asked, finals: list[Final], duration: float, left_out: int = 0) -> Response:
+    """The transcript in the requested format; so many words of other segments are hardly speech."""
     found = [final.transcript for final in finals]
     words = tuple(word for transcript in found for word in transcript.words)
     calibrated, model = all(each.calibrated for each in found), found[0].model if found else ""
     plain = join_words(each.text for each in found)
-    whole = Transcript(plain, words, duration, model, calibrated=calibrated)
+    dropped = left_out + sum(each.dropped for each in found)
+    whole = Transcript(plain, words, duration, model, calibrated=calibrated, dropped=dropped)
     if asked.format == "json":
         return JSONResponse({"text": whole.display, "usage": _usage(duration), **_warning(whole, finals)})
     if asked.format == "verbose_json":

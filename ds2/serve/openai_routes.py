@@ -109,7 +109,8 @@ class Transcriptions:
                         _events(finals, handle, asked), media_type="text/event-stream"
                     )
                 else:
-                    response = respond(asked, await _while_connected(request, _all(finals)), handle.fed)
+                    every = await _while_connected(request, _all(finals))
+                    response = respond(asked, every, handle.fed, handle.left_out)
             except (InputError, Busy, ModelFailed, DecodersFailed) as error:
                 raise _refusal(error) from error
             await response(request.scope, request.receive, send)

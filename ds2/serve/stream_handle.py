@@ -13,6 +13,7 @@ from ds2.serve.messages import (
     End,
     Event,
     Final,
+    LeftOut,
     Partial,
     Sound,
     StreamConfig,
@@ -45,6 +46,7 @@ class Handle:
         self.partial = Partial("")
         self.finals: deque[Final] = deque()
         self.ends: deque[StreamEnd] = deque()
+        self.left_out = 0  # words of segments without a result
         self.failed: str | None = None
         self.changed = asyncio.Event()
         self.on_failure: Callable[[], None] = lambda: None
@@ -81,6 +83,8 @@ class Handle:
         elif isinstance(event, Final):
             self.finals.append(event)
             self.partial = Partial("")
+        elif isinstance(event, LeftOut):
+            self.left_out += event.words
         elif isinstance(event, StreamEnd):
             self.ends.append(event)
             self.partial = Partial("")

@@ -25,7 +25,7 @@ from ds2.recognition.live_segments import BeamSearch, LiveSegment, LiveSegments
 from ds2.recognition.options import hot_words
 from ds2.recognition.stream_hot_words import unknown_hot, with_hot
 from ds2.recognition.transcript_builder import TranscriptBuilder
-from ds2.serve.messages import SAMPLE_BYTES, Event, Final, Partial, StreamConfig, StreamEnd
+from ds2.serve.messages import SAMPLE_BYTES, Event, Final, LeftOut, Partial, StreamConfig, StreamEnd
 from ds2.serve.sample_encodings import decode_samples
 
 ALTERNATIVES = 10  # hypotheses of a segment; clients that ask for alternatives get those with different texts
@@ -124,7 +124,8 @@ class ClientStream:
         segment = self.results.popleft()
         assert isinstance(segment, LiveSegment)
         final = self._final(segment)
-        return ([final] if final.transcript.text else []) + self._ready()
+        left_out = [LeftOut(final.transcript.dropped)] if final.transcript.dropped else []
+        return [*([final] if final.transcript.text else left_out), *self._ready()]
 
     @property
     def over(self) -> bool:

@@ -294,6 +294,9 @@ def test_a_recording_that_does_not_sound_like_english_has_a_warning(format: str)
         assert transcript.warning == ""
         answer = json.loads(bytes(respond(parse_form(form), [Final(transcript, (), 0.0)] * 2, 6.0).body))
         assert answer.get("warning") == expected
+    answer = json.loads(bytes(respond(parse_form(form), [], 6.0, left_out=39).body))
+    assert answer["text"] == ""
+    assert answer["warning"].endswith("39 doubtful words were left out")
 
 
 def test_long_prompts_and_hot_words_take_no_time_of_others() -> None:

@@ -33,6 +33,7 @@ from ds2.serve.messages import (
     Event,
     Failed,
     Final,
+    LeftOut,
     Open,
     Partial,
     Sound,
@@ -69,6 +70,7 @@ class Clients:
         self.partials: dict[int, list[Partial]] = {}
         self.failed: dict[int, str] = {}
         self.ended: list[int] = []
+        self.left_out: dict[int, int] = {}
         self.heard: dict[int, float] = {}
         self.now = 0.0
 
@@ -103,6 +105,8 @@ class Clients:
                     self.finals.setdefault(result.stream, []).append(event)
                 elif isinstance(event, Partial):
                     self.partials.setdefault(result.stream, []).append(event)
+                elif isinstance(event, LeftOut):
+                    self.left_out[result.stream] = self.left_out.get(result.stream, 0) + event.words
                 elif isinstance(event, StreamEnd):
                     self.ended.append(result.stream)
                 elif isinstance(event, Failed):
@@ -116,6 +120,17 @@ def say(clients: Clients, stream: int, data: bytes, config: StreamConfig, size: 
         clients.work()
     clients.tell(End(stream))
     clients.finish()
+
+
+def test_words_that_are_hardly_speech_are_counted(setup: Setup) -> None:
+    judge = setup.builder.judge
+    assert judge is not None
+    strict = dataclasses.replace(judge, calibration=dataclasses.replace(judge.calibration, least=1.1))
+    builder = dataclasses.replace(setup.builder, judge=strict)
+    clients = Clients(dataclasses.replace(setup, builder=builder))
+    [(text, samples)] = recordings(1)
+    say(clients, 1, samples.tobytes(), StreamConfig(), 1600)
+    assert (clients.text(1), clients.left_out, clients.ended) == ("", {1: len(text.split())}, [1])
 
 
 @pytest.mark.parametrize("batch_streams", [1, 3, 64])
