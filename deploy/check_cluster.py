@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -213,9 +213,14 @@ def check(image: str, overlay: str = "cpu") -> Iterator[tuple[str, bool]]:
         yield from check_job(image).items()
 
 
-if __name__ == "__main__":
+def report(results: Iterable[tuple[str, bool]]) -> int:
+    """Prints the results as they come -> the exit status."""
     failed = 0
-    for name, passed in check(*sys.argv[1:3]):
+    for name, passed in results:
         print(f"{'ok' if passed else 'FAILED':6} {name}", flush=True)
         failed += not passed
-    sys.exit(failed > 0)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(report(check(*sys.argv[1:3])))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from check_cluster import MANIFESTS, claim_volume, in_a_pod, kubectl, namespace
+from check_cluster import MANIFESTS, claim_volume, in_a_pod, kubectl, namespace, report
 
 RECORDINGS = Path(__file__).parents[1] / "recipes" / "digits" / "audio"
 SPEAKERS = {"train": ("george", "jackson"), "dev": ("theo",)}
@@ -197,8 +197,4 @@ def check(image: str, postgres: str) -> Iterator[tuple[str, bool]]:
 
 
 if __name__ == "__main__":
-    failed = 0
-    for name, passed in check(*sys.argv[1:3]):
-        print(f"{'ok' if passed else 'FAILED':6} {name}", flush=True)
-        failed += not passed
-    sys.exit(failed > 0)
+    sys.exit(report(check(*sys.argv[1:3])))

@@ -39,7 +39,7 @@ def to_json(transcript: Written, name: str) -> str:
     segments = [{key: getattr(segment, key) for key in keys} for _, segment in transcript.channel_segments]
     values: dict[str, Any] = {"file": printable(name), "text": transcript.text}
     values["words"] = [dataclasses.asdict(word) for word in transcript.words]
-    values |= {"duration": transcript.duration, "model": transcript.model}
+    values |= {"duration": round(transcript.duration, 3), "model": transcript.model}
     values["characters"] = [dataclasses.asdict(word) for word in transcript.characters]
     values |= {"segments": segments, "display": transcript.display}
     plain = list(values["characters"])
