@@ -81,8 +81,9 @@ class Running:
 
     def __init__(self, job: dict[str, Any]):
         self.job, self.name, self.failed = job, job["metadata"]["name"], 0
-        self.indices = range(job["spec"]["completions"])
-        self.by_hand = "backoffLimitPerIndex" not in kubectl("explain", "job.spec")
+        self.indices = range(job["spec"].get("completions", 1))
+        self.indexed = "completionMode" in job["spec"]
+        self.by_hand = self.indexed and "backoffLimitPerIndex" not in kubectl("explain", "job.spec")
         if self.by_hand:
             for index in self.indices:
                 self.start(index)
@@ -99,7 +100,7 @@ class Running:
 
     def pods(self, index: int) -> list[dict[str, Any]]:
         """Those of an index that do not leave."""
-        selector = f"job-name={self.name},{INDEX}={index}"
+        selector = f"job-name={self.name}" + (f",{INDEX}={index}" if self.indexed else "")
         found = json.loads(kubectl("get", "pods", "--selector", selector, "--output", "json"))["items"]
         return [each for each in found if "deletionTimestamp" not in each["metadata"]]
 
@@ -138,6 +139,19 @@ def until(holds: Callable[[], bool], what: str) -> None:
         if time.monotonic() > last:
             raise TimeoutError(f"not within {SECONDS} s: {what}")
         time.sleep(1)
+
+
+def check_single(image: str) -> dict[str, bool]:
+    """jobs/train.yaml, whose pod dies after the first epoch."""
+    job, _ = read_job("train.yaml", image)
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    container["args"][-1] = "/data/runs/single"
+    running = Running(job)
+    until(lambda: "epoch 1:" in running.log(0), "epoch 1")
+    running.kill(0)
+    until(running.ended, "the end of the training")
+    said = running.log(0)
+    return {"a pod goes on where another died": "resuming at epoch" in said and f"epoch {EPOCHS}:" in said}
 
 
 def check_elastic(image: str) -> dict[str, bool]:
@@ -191,6 +205,7 @@ def check(image: str, postgres: str) -> Iterator[tuple[str, bool]]:
     with namespace():
         claim_volume("ReadWriteMany", "1Gi")
         in_a_pod(read_job("train.yaml", image)[0], f'python -c "{UNPACK}"', data())
+        yield from check_single(image).items()
         yield from check_elastic(image).items()
         deploy_postgres(postgres)
         yield from check_search(image).items()
