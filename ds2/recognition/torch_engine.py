@@ -68,8 +68,9 @@ def make_torch_engine(bundle: Bundle, name: str, device: str, precision: Precisi
     try:
         with torch.device("meta"):  # shapes alone: drawing initial weights takes longer than loading the real ones
             model = AcousticModel(config, len(bundle.tokens))
-        # Copies: a file that is mapped may not be written to.
-        weights = {key: torch.tensor(np.asarray(values, np.float32)) for key, values in bundle.weights.items()}
+        # Copies of NumPy's arrays: a file that is mapped may not be written to.
+        of = {key: each if isinstance(each, Tensor) else np.array(each) for key, each in bundle.weights.items()}
+        weights = {key: torch.as_tensor(each).float() for key, each in of.items()}
         model.load_state_dict(weights, assign=True)
     except RuntimeError as error:
         raise InputError(f"{name}: the weights do not fit the bundle's own configuration; train it again") from error
