@@ -45,6 +45,7 @@ class AlignedRecording:
         starts: (L,) first frame of each token.
         level: dB of every 10 ms.
         others: speech that the text lacks, or for which it has a star.
+        lines: of the text.
     """
 
     audio: Path
@@ -56,6 +57,7 @@ class AlignedRecording:
     starts: np.ndarray
     level: np.ndarray
     others: list[OtherSpeech]
+    lines: list[TextLine]
 
     @property
     def doubtful(self) -> list[Word]:
@@ -75,7 +77,6 @@ def align(
     skip: bool = False,
     language: str | None = None,
     on_audio: Callable[[float], object] = lambda seconds: None,
-    cues: bool = False,
 ) -> AlignedRecording:
     """Aligns a whole recording with its whole transcript.
 
@@ -88,7 +89,6 @@ def align(
         language: "en" or "zh" reads the numbers in the text as words, "" leaves them; see `ds2.text.normalize`. By
             default the language of a model of the package, and none for others.
         on_audio: called with the seconds of each window that was heard.
-        cues: what stands between empty lines of the text is a cue of subtitles, and remains one.
 
     Raises:
         InputError: the recording cannot be read; a character that the model lacks; a text that does not fit; NaN.
@@ -113,10 +113,8 @@ def align(
     spoken, starts = tokens[tokens != STAR], alignment.starts[tokens != STAR]
     transcript = with_characters(on_sound(transcript, level, others), hypothesis, recognizer.tokenizer, frame_seconds)
     others = joined_speech(others, [word for word in transcript.words if not is_doubtful(word)])
-    transcript = dataclasses.replace(
-        as_written(transcript, lines, cues), model=recognizer.name, untranscribed=gaps(others)
-    )
-    return AlignedRecording(Path(str(audio)), transcript, peaks, log_probs, names, spoken, starts, level, others)
+    transcript = dataclasses.replace(as_written(transcript, lines), model=recognizer.name, untranscribed=gaps(others))
+    return AlignedRecording(Path(str(audio)), transcript, peaks, log_probs, names, spoken, starts, level, others, lines)
 
 
 def _fitting_lines(
@@ -247,15 +245,13 @@ def gaps(others: Sequence[OtherSpeech]) -> tuple[tuple[float, float], ...]:
     return tuple((speech.start, speech.end) for speech in others if not speech.is_marked)
 
 
-def as_written(transcript: Transcript, lines: Sequence[TextLine], cues: bool = False) -> Transcript:
-    """The transcript with its words and lines, and with `cues` its blocks, as the user wrote them."""
+def as_written(transcript: Transcript, lines: Sequence[TextLine]) -> Transcript:
+    """The transcript with its words and lines as the user wrote them."""
     forms = [form for line in lines for form in line.forms]
     if len(forms) != len(transcript.words):  # a token of two ideographs is one word
         return transcript
     pairs = zip(transcript.words, forms, strict=True)
     words = tuple(dataclasses.replace(word, display=form) for word, form in pairs)
-    ends = list(itertools.accumulate(len(line.forms) for line in lines))
-    starts = tuple(end for end, line in zip(ends, lines, strict=True) if line.ends or cues)[:-1]
-    neighbours = zip(ends, itertools.pairwise(lines), strict=False)
-    blocks = tuple(end for end, (line, following) in neighbours if line.block != following.block)
-    return dataclasses.replace(transcript, words=words, line_starts=starts, cue_starts=(0, *blocks) if cues else ())
+    ends = itertools.accumulate(len(line.forms) for line in lines)
+    starts = tuple(end for end, line in zip(ends, lines, strict=True) if line.ends)[:-1]
+    return dataclasses.replace(transcript, words=words, line_starts=starts)

@@ -1,8 +1,7 @@
 """Alignment of many recordings: which transcript belongs to which, and where the results go."""
 
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ds2.audio.files import SUFFIXES as AUDIO_SUFFIXES
@@ -10,11 +9,10 @@ from ds2.data.utterance import RecordingSpan
 from ds2.recognition.align import AlignedRecording, align
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.recordings import OutputFolder, find_audio
+from ds2.recognition.subtitles import SUBTITLES, SubtitleCue, read_subtitles, retimed, spoken_text
 from ds2.utils.errors import InputError
 from ds2.utils.files import read_text
 
-SUBTITLES = (".srt", ".vtt")
-CUE = re.compile(r"(?:.*\n)?.*-->.*")  # what stands above its text: a number or a name, and the times
 SUFFIXES = (".txt", ".lab")  # of a transcript; Montreal Forced Aligner's corpora have .lab
 
 
@@ -53,23 +51,16 @@ def _beside(audio: Path, root: Path, folder: Path | None) -> Path | None:
     return next((path for suffix in SUFFIXES if (path := place.with_suffix(suffix)).exists()), None)
 
 
-def _is_subtitles(pair: AlignmentJob) -> bool:
-    return pair.text is not None and pair.text.suffix.lower() in SUBTITLES
-
-
-def _read_transcript(pair: AlignmentJob) -> str:
+def _read_transcript(pair: AlignmentJob) -> tuple[str, list[SubtitleCue]]:
+    """The text, and the cues that it consists of, if it does."""
     if pair.text is None:
         names = " or ".join(pair.audio.with_suffix(suffix).name for suffix in SUFFIXES)
         raise InputError(f"{pair.audio}: no transcript for it: no {names}")
     text = read_text(pair.text)
-    return _text_of_cues(text) if _is_subtitles(pair) else text
-
-
-def _text_of_cues(subtitles: str) -> str:
-    """The lines of the cues of SubRip or WebVTT, without their tags; an empty line between cues."""
-    blocks = re.split(r"\n\s*\n", subtitles.replace("\r\n", "\n").strip())
-    texts = (CUE.sub("", block, count=1) for block in blocks if "-->" in block)
-    return "\n\n".join(re.sub(r"<[^<>]*>", "", text).strip() for text in texts)
+    if (suffix := pair.text.suffix.lower()) not in SUBTITLES:
+        return text, []
+    cues = read_subtitles(text, suffix)
+    return spoken_text(cues), cues
 
 
 def align_all(
@@ -87,12 +78,14 @@ def align_all(
     failed = []
     for pair in pairs:
         try:
-            text = _read_transcript(pair)
-            aligned = align(recognizer, pair.audio, text, skip, language, on_audio, cues=_is_subtitles(pair))
+            text, cues = _read_transcript(pair)
+            aligned = align(recognizer, pair.audio, text, skip, language, on_audio)
         except InputError as error:
             failed.append(str(error))
             yield pair, error
             continue
+        if cues:
+            aligned = replace(aligned, transcript=replace(aligned.transcript, cues=retimed(cues, aligned)))
         output.write(RecordingSpan(pair.audio), aligned.transcript)
         yield pair, aligned
     if len(pairs) > 1:

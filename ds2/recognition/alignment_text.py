@@ -27,13 +27,13 @@ class TextLine:
         words: normalised, and stars.
         forms: how the user wrote each word of a transcript; empty where an earlier word shows it, as in numbers.
         ends: whether the line was meant to end there.
-        block: the number of the block, between empty lines, that it stands in.
+        number: of the line in the text, from 1.
     """
 
     words: list[str]
     forms: list[str]
     ends: bool
-    block: int
+    number: int
 
 
 def read_lines(tokenizer: Tokenizer, text: str, language: str) -> list[TextLine]:
@@ -44,9 +44,8 @@ def read_lines(tokenizer: Tokenizer, text: str, language: str) -> list[TextLine]
     """
     raw = text.splitlines()
     wrapped = _is_wrapped(raw)
-    lines, block = [], 0
+    lines = []
     for number, (line, following) in enumerate(itertools.zip_longest(raw, raw[1:], fillvalue=""), 1):
-        block += not line.strip()
         words, forms = _heading(line, language)
         for are_stars, group in itertools.groupby([] if words else line.split(), key=STAR_WORD.__eq__):
             parts = list(group)
@@ -56,7 +55,7 @@ def read_lines(tokenizer: Tokenizer, text: str, language: str) -> list[TextLine]
         if words:
             words = [_without_accents(tokenizer, word) for word in words]
             _check_alphabet(tokenizer, number, words)
-            lines.append(TextLine(words, forms, not (wrapped and following.strip()), block))
+            lines.append(TextLine(words, forms, not (wrapped and following.strip()), number))
     if not any(line.forms for line in lines):
         raise InputError("the transcript holds no words")
     return lines

@@ -47,50 +47,32 @@ DANGLERS = TITLES | frozenset(
 
 @dataclass(frozen=True)
 class Cue:
-    """Seconds from the start of the recording, and what is shown: one line or two."""
+    """Seconds from the start of the recording, and what is shown: one line or two.
+
+    A cue of the user's own also has the suffix of its file, and its text and settings as they were there.
+    """
 
     start: float
     end: float
     text: str
+    kind: str = ""
+    written: str = ""
+    settings: str = ""
 
 
-def make_cues(
-    text: str,
-    words: Sequence[Word],
-    duration: float,
-    line_starts: Sequence[int] = (),
-    cue_starts: Sequence[int] = (),
-) -> Iterator[Cue]:
+def lasting_end(text: str, start: float, end: float, following: float) -> float:
+    """The end of a cue that stays long enough to be read unless the next one begins, at `following` seconds."""
+    return max(end, min(start + max(LEAST, width(text.replace("\n", " ")) / SPEED), following))
+
+
+def make_cues(text: str, words: Sequence[Word], duration: float, line_starts: Sequence[int] = ()) -> Iterator[Cue]:
     """The cues of a recording of `duration` seconds; `text` tells where spaces stand between its words.
 
     `line_starts` are the numbers of the words that begin a line of the user's text; lines are kept as sentences are.
-    `cue_starts` are those that begin a cue of the user's subtitles: these and their lines remain as they are.
     """
-    if cue_starts:
-        yield from _same_cues(text, words, duration, line_starts, cue_starts)
-    elif words:
+    if words:
         layout = _Layout(_units(text, words, frozenset(line_starts)), duration)
         yield from itertools.starmap(layout.cue, layout.best_cues())
-
-
-def _same_cues(
-    text: str, words: Sequence[Word], duration: float, line_starts: Sequence[int], cue_starts: Sequence[int]
-) -> Iterator[Cue]:
-    spaced = list(with_spaces(text, words))
-    edges = sorted({*cue_starts, *line_starts, len(words)})
-    for first, past in itertools.pairwise(sorted({*cue_starts, len(words)})):
-        within = [edge for edge in edges if first <= edge <= past]
-        lines = [
-            "".join(space + word.shown for word, space in spaced[a:b]).strip() for a, b in itertools.pairwise(within)
-        ]
-        following = words[past].start if past < len(words) else duration
-        yield _lasting("\n".join(lines), words[first].start, words[past - 1].end, following)
-
-
-def _lasting(text: str, start: float, end: float, following: float) -> Cue:
-    """A cue that stays long enough to be read unless the next one begins, at `following` seconds."""
-    columns = width(text.replace("\n", " "))
-    return Cue(start, max(end, min(start + max(LEAST, columns / SPEED), following)), text)
 
 
 @dataclass(frozen=True)
@@ -206,9 +188,11 @@ class _Layout:
         return min(places)
 
     def cue(self, first: int, past: int) -> Cue:
+        """A cue, which stays long enough to be read unless the next one begins."""
         second = self.line_break(first, past)[1]
         text = "\n".join(filter(None, (self.text(first, second), self.text(second, past))))
-        return _lasting(text, self.starts[first], self.ends[past - 1], self.starts[past])
+        start = self.starts[first]
+        return Cue(start, lasting_end(text, start, self.ends[past - 1], self.starts[past]), text)
 
     def text(self, first: int, past: int) -> str:
         return "".join(each.space + each.text for each in self.units[first:past]).lstrip()

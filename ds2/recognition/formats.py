@@ -95,7 +95,8 @@ def to_srt(transcript: Written, name: str) -> str:
     """SubRip subtitles."""
     cues = []
     for number, (channel, cue) in enumerate(_cues(transcript), 1):
-        cues.append(f"{number}\n{_span(cue, ',')}\n{_labelled(channel, cue.text)}\n\n")
+        text = cue.written if cue.kind == ".srt" else cue.text
+        cues.append(f"{number}\n{_span(cue, ',')}\n{_labelled(channel, text)}\n\n")
     return "".join(cues)
 
 
@@ -103,8 +104,9 @@ def to_vtt(transcript: Written, name: str) -> str:
     """WebVTT subtitles, with the channel as the voice; &, < and --> are markup there."""
     cues = []
     for channel, cue in _cues(transcript):
-        text = cue.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        cues.append(f"{_span(cue, '.')}\n{f'<v channel {channel}>' if channel else ''}{text}\n\n")
+        escaped = cue.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        text = cue.written if cue.kind == ".vtt" else escaped
+        cues.append(f"{_span(cue, '.')}{cue.settings}\n{f'<v channel {channel}>' if channel else ''}{text}\n\n")
     return "WEBVTT\n\n" + "".join(cues)
 
 
@@ -213,10 +215,12 @@ def _labelled(channel: int, text: str) -> str:
 def _cues(transcript: Written) -> list[tuple[int, Cue]]:
     """The cues of all channels in order of time, each with the number of its channel, 0 where they are one."""
     parts = list(enumerate(transcript.channels, 1)) or [(0, transcript)]
+    if transcript.cues:
+        return [(0, cue) for cue in transcript.cues]
     cues = [
         (channel, cue)
         for channel, part in parts
-        for cue in make_cues(part.text, part.words, part.duration, part.line_starts, part.cue_starts)
+        for cue in make_cues(part.text, part.words, part.duration, part.line_starts)
     ]
     return sorted(cues, key=lambda pair: (pair[1].start, pair[0]))
 

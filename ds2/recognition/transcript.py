@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds2.recognition.confidence import geometric_mean
+from ds2.recognition.cues import Cue
 from ds2.recognition.foreign_language import foreign_warning
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.notebook import transcript_html
@@ -42,8 +43,8 @@ class Transcript:
 
     `channels` holds a transcript for each channel, where they were transcribed separately; text and words are theirs,
     ordered by time. Of an alignment, `characters` are those of its words, with their times, `line_starts` the
-    numbers of the words that begin a line of the user's text, the first one left out, `cue_starts` those that begin a
-    cue of the user's subtitles, and `untranscribed` the seconds in which the text lacks speech.
+    numbers of the words that begin a line of the user's text, the first one left out, `cues` those of the user's
+    subtitles, and `untranscribed` the seconds in which the text lacks speech.
 
     Where they were asked for, `alternatives` are the best texts of the whole, best first and this one among them;
     `segment_alternatives` are those of the segments that were searched one by one. So many words were `dropped`,
@@ -57,7 +58,7 @@ class Transcript:
     channels: "tuple[Transcript, ...]" = ()
     characters: tuple[Word, ...] = ()
     line_starts: tuple[int, ...] = ()
-    cue_starts: tuple[int, ...] = ()
+    cues: tuple[Cue, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     segment_alternatives: tuple[SegmentAlternatives, ...] = ()
     calibrated: bool = False

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from ds2.recognition.cues import Cue
 from ds2.recognition.segments import TranscriptSegment
 from ds2.recognition.words import Word
 
@@ -47,8 +48,8 @@ class Written(Protocol):
         """The transcript of each channel, where they were separated."""
 
     @property
-    def cue_starts(self) -> Sequence[int]:
-        """The words that begin a cue of aligned subtitles, by their places."""
+    def cues(self) -> Sequence[Cue]:
+        """The cues of aligned subtitles."""
 
     @property
     def characters(self) -> Sequence[Word]:

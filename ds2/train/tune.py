@@ -123,11 +123,14 @@ class Tuner:
 
     def _resumed(self, trial: optuna.trial.FrozenTrial) -> optuna.Trial:
         """An interrupted trial, with those parameters drawn before which its process was killed."""
-        resumed = optuna.Trial(self.study, trial._trial_id)
+        return self._drawn(optuna.Trial(self.study, trial._trial_id))
+
+    def _drawn(self, trial: optuna.Trial) -> optuna.Trial:
+        """A trial with its parameters; the first one is the configuration as it is, and has none."""
         if trial.number > 0:
             for name, kind in self.plan.distributions.items():
-                resumed._suggest(name, kind)
-        return resumed
+                trial._suggest(name, kind)
+        return trial
 
     @contextlib.contextmanager
     def _ending_trials(self) -> Iterator[None]:
@@ -164,12 +167,11 @@ class Tuner:
         queued = [trial for trial in trials if trial.state == optuna.trial.TrialState.WAITING]
         if len(trials) - len(queued) >= self.plan.total if self.plan.method != "grid" else not queued:
             return None
-        first = trials[0].state == optuna.trial.TrialState.WAITING
         if queued:  # the first of them is asked next
             self.study._storage.set_trial_user_attr(queued[0]._trial_id, HOST, socket.gethostname())
         else:
             self.study.enqueue_trial({}, user_attrs={HOST: socket.gethostname()})
-        return self.study.ask() if first else self.study.ask(self.plan.distributions)
+        return self._drawn(self.study.ask())
 
     def _train(self, trial: optuna.Trial, device: str) -> None:
         """Trains a trial to its end, or until it is pruned; a training that fails is a failed trial."""

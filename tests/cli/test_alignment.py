@@ -91,16 +91,36 @@ def test_align_takes_subtitles_for_their_text(run: Callable[..., Outcome], tmp_p
     assert "years" in found[0]
 
 
-def test_the_cues_of_subtitles_remain(run: Callable[..., Outcome], tmp_path: Path) -> None:
-    """Also what no layout would choose: a cue of one word, lines of one, a cue without words."""
-    cues = ["Applicants", "must have\nresided in", "the country for five", "*", "years."]
-    blocks = [f"{number}\n00:00:00,000 --> 00:00:01,000\n{cue}\n" for number, cue in enumerate(cues, 1)]
-    (tmp_path / "a.srt").write_text("\n".join(blocks))
-    assert run("align", RECORDING, tmp_path / "a.srt", "-o", tmp_path / "timed.srt")[0] == 0
-    timed = [block.split("\n", 2) for block in (tmp_path / "timed.srt").read_text().strip().split("\n\n")]
-    assert [text for _, _, text in timed] == [cue for cue in cues if cue != "*"]
-    starts = [span.split(" --> ")[0] for _, span, _ in timed]
-    assert starts == sorted(set(starts))
+SUBTITLES = [  # the recording says: applicants must have resided in the country for five years
+    "[music]", "{\\an8}<i>Applicants</i>", "NARRATOR: Must  have\nresided (coughs) in-",
+    ">> MARY: the country (R&B) for five", "...", "years. [door slams]\n\u266a",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", ["srt", "vtt"])
+def test_the_cues_of_subtitles_remain(run: Callable[..., Outcome], tmp_path: Path, suffix: str) -> None:
+    """As they are, with their markup, also those without words; and what is no speech has no part in their times."""
+    texts = (
+        [text.replace("&", "&amp;").replace(">>", "&gt;&gt;") for text in SUBTITLES] if suffix == "vtt" else SUBTITLES
+    )
+    settings, point = (" align:start", ".") if suffix == "vtt" else ("", ",")
+    times = f"00:00:00{point}000 --> 00:00:01{point}000{settings}"
+    blocks = [f"{number}\n{times}\n{text}\n" for number, text in enumerate(texts, 1)]
+    begin = "WEBVTT\n\nNOTE of\nmine\n\n" if suffix == "vtt" else ""
+    (tmp_path / f"a.{suffix}").write_text(begin + "\n".join(blocks))
+    assert run("align", RECORDING, tmp_path / f"a.{suffix}", "-o", tmp_path / f"timed.{suffix}")[0] == 0
+    timed = (tmp_path / f"timed.{suffix}").read_text().removeprefix("WEBVTT\n\n").strip().split("\n\n")
+    found = [block.split("\n", 2 if suffix == "srt" else 1)[-1] for block in timed]
+    spans = [next(line for line in block.split("\n") if "-->" in line) for block in timed]
+    assert found == texts
+    assert all(span.endswith(settings) for span in spans)
+    seconds = [float(span[6:12].replace(",", ".")) for span in spans]
+    assert seconds == sorted(seconds)
+    (tmp_path / "plain.txt").write_text("Applicants\nmust have resided in\nthe country for five\nyears.")
+    assert run("align", RECORDING, tmp_path / "plain.txt", "-o", tmp_path / "plain.json")[0] == 0
+    words = {word["text"]: word["start"] for word in json.loads((tmp_path / "plain.json").read_text())["words"]}
+    begins = [words[word] for word in ("applicants", "must", "the", "years")]
+    assert [seconds[place] for place in (1, 2, 3, 5)] == pytest.approx(begins, abs=2e-3)
 
 
 def test_align_refuses_in_one_line(run: Callable[..., Outcome], tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ def aligned(path: Path, seconds: float, doubtful: tuple[float, ...] = ()) -> Ali
         starts=np.array([round(word.start / FRAME) for word in words]),
         level=np.zeros(1),
         others=[],
+        lines=[],
     )
 
 
