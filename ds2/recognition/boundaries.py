@@ -19,10 +19,10 @@ REACH = 100  # levels beyond its peaks that the first word may begin, and the la
 NEAR = 3  # levels by which a pause may fail to reach into the gap between the peaks of two words
 LEAST_PAUSE = 8  # levels: shorter quiet is the closure of a stop, as in "paper"
 CLEAR_PAUSE = 20  # levels: what sounds between two such pauses belongs to no word
-BREATH = 20.0  # dB below the quieter word: so quiet is a breath, between any two pauses
+BREATH, LOUD_BREATH = 20.0, 14.0  # dB below the word: so quiet is a breath, between any two pauses
 NOT_CLICKS = 0.9  # of the levels of a breath
 LEAST_BREATH = 10  # levels before a pause and a word
-LONGEST_RELEASE = 20  # levels: what is shorter after a word may be its last stop, as in "respect"
+LONGEST_RELEASE = 20  # levels: what is shorter may be a word's last stop, as in "respect", or an s before its first
 LEAST_CLOSURE = 3  # levels: quiet beside a longer breath
 CLICK = 2  # levels: a sound as short as this does not end a pause
 AROUND = 30  # levels on each side of a word's peaks that give its loudness
@@ -83,30 +83,31 @@ def _pause(level: np.ndarray, before: Span, after: Span, loudness: tuple[float, 
         clear = clear[:1]
     if not clear:
         return None
-    pause = _with_breaths(level, (clear[0][0], clear[-1][1]), runs, min(loudness) - BREATH)
+    pause = _with_breaths(level, (clear[0][0], clear[-1][1]), runs, loudness)
     return _with_hidden(level, pause, threshold, loudness) if pause[1] - pause[0] >= LEAST_PAUSE else None
 
 
-def _with_breaths(level: np.ndarray, pause: Span, runs: list[Span], loudest: float) -> Span:
-    """The pause with what is quiet around it, as far as nothing but breaths, up to a level of `loudest`, is between."""
+def _with_breaths(level: np.ndarray, pause: Span, runs: list[Span], loudness: tuple[float, float]) -> Span:
+    """The pause with what is quiet around it, as far as nothing but breaths is between, beside words so loud."""
     start, end = pause
     for first, past in reversed(runs):  # the farthest first: a breath may have quiet within it
         least = LEAST_BREATH if past - first >= LEAST_PAUSE else LONGEST_RELEASE
-        if first - end >= least and _is_breath(level[end:first], loudest):
+        if first - end >= least and _is_breath(level[end:first], loudness[1]):
             end = past
             break
     pauses = [run[0] for run in runs if run[1] - run[0] >= LEAST_PAUSE] + [start]
     for first, past in runs:
         following = next((pause for pause in pauses if pause > past), past)
-        if past < start and following - past >= LONGEST_RELEASE and _is_breath(level[past:start], loudest):
+        if past < start and following - past >= LONGEST_RELEASE and _is_breath(level[past:start], loudness[0]):
             start = first
             break
     return start, end
 
 
-def _is_breath(level: np.ndarray, loudest: float) -> bool:
-    """Whether nearly all is no louder; lips that open click."""
-    return bool(np.quantile(level, NOT_CLICKS) <= loudest)
+def _is_breath(level: np.ndarray, loudness: float) -> bool:
+    """Whether nearly all is so quiet; lips that open click."""
+    quieter = BREATH if len(level) < LONGEST_RELEASE else LOUD_BREATH
+    return bool(np.quantile(level, NOT_CLICKS) <= loudness - quieter)
 
 
 def _with_hidden(level: np.ndarray, pause: Span, threshold: float, loudness: tuple[float, float]) -> Span:

@@ -14,7 +14,9 @@ TIMES = re.compile(r"-->\s*\S+(?P<settings>.*)")
 TAG = re.compile(r"<[^<>]*>|\{\\[^{}]*\}")  # <i>, <v Mary>, {\an8}
 NO_SPEECH = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|[♪♫]")
 # NARRATOR: at the begin of a line, >> and >> Mary:
-SPEAKER = re.compile(r"^\s*(?:>{2,}\s*(?:[\w.' -]{1,30}:(?!\w))?|[-–]?\s*[A-Z][A-Z0-9.' -]{1,30}:(?!\w))", re.M)
+SPEAKER = re.compile(
+    r"^\s*(?:>{2,}\s*(?:[\w.' -]{1,30}:(?!\w))?|[-–]?\s*(?:[A-Z][A-Z0-9.' -]{1,30}|\d{1,2}):(?![\w]))", re.M
+)
 
 
 @dataclass(frozen=True)
