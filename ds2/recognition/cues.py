@@ -49,7 +49,8 @@ DANGLERS = TITLES | frozenset(
 class Cue:
     """Seconds from the start of the recording, and what is shown: one line or two.
 
-    A cue of the user's own also has the suffix of its file, and its text and settings as they were there.
+    A cue of the user's own also has the suffix of its file, and as they were there its text, its settings, and what
+    stood before it.
     """
 
     start: float
@@ -58,6 +59,7 @@ class Cue:
     kind: str = ""
     written: str = ""
     settings: str = ""
+    before: str = ""
 
 
 def lasting_end(text: str, start: float, end: float, following: float) -> float:

@@ -106,7 +106,9 @@ def to_vtt(transcript: Written, name: str) -> str:
     for channel, cue in _cues(transcript):
         escaped = cue.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         text = cue.written if cue.kind == ".vtt" else escaped
-        cues.append(f"{_span(cue, '.')}{cue.settings}\n{f'<v channel {channel}>' if channel else ''}{text}\n\n")
+        cues.append(
+            f"{cue.before}{_span(cue, '.')}{cue.settings}\n{f'<v channel {channel}>' if channel else ''}{text}\n\n"
+        )
     return "WEBVTT\n\n" + "".join(cues)
 
 

@@ -10,7 +10,7 @@ from ds2.recognition.align import AlignedRecording
 from ds2.recognition.cues import Cue, lasting_end
 
 SUBTITLES = (".srt", ".vtt")
-TIMES = re.compile(r"-->\s*\S+(?P<settings>.*)")
+SETTINGS = re.compile(r"(?<=\S)\s+\S.*")  # behind the end of a cue
 TAG = re.compile(r"<[^<>]*>|\{\\[^{}]*\}")  # <i>, <v Mary>, {\an8}
 NO_SPEECH = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|[♪♫]")
 # NARRATOR: at the begin of a line, >> and >> Mary:
@@ -27,11 +27,13 @@ class SubtitleCue:
         kind: the suffix of the file.
         written: its text as it is there, with markup.
         settings: what follows the times, in WebVTT.
+        before: notes, styles and its name before it, in WebVTT.
     """
 
     kind: str
     written: str
     settings: str
+    before: str
 
     @property
     def plain(self) -> str:
@@ -48,14 +50,18 @@ class SubtitleCue:
 
 def read_subtitles(text: str, suffix: str) -> list[SubtitleCue]:
     """The cues of a file with this suffix, in their order."""
-    blocks = re.split(r"\n[ \t]*\n", text.replace("\r\n", "\n").strip())
-    cues = []
-    for block in blocks:
+    cues, before = [], ""
+    for block in re.split(r"\n(?:[ \t]*\n)+", text.replace("\r\n", "\n").strip()):
         above, times, below = block.partition("-->")
         if times and above.count("\n") <= 1:
             first, _, written = below.partition("\n")
-            settings = TIMES.match(f"-->{first}")
-            cues.append(SubtitleCue(suffix, written.rstrip(), settings["settings"] if settings else ""))
+            settings, name = SETTINGS.search(first), above.rpartition("\n")[0]
+            if name and suffix == ".vtt":
+                before += f"{name}\n"
+            cues.append(SubtitleCue(suffix, written.rstrip(), settings[0] if settings else "", before))
+            before = ""
+        elif suffix == ".vtt" and not block.startswith("WEBVTT"):
+            before += f"{block}\n\n"
     return cues
 
 
@@ -77,5 +83,5 @@ def retimed(cues: Sequence[SubtitleCue], aligned: AlignedRecording) -> tuple[Cue
         last = words[past - 1].end if past else 0.0
         start = words[first].start if first < past else last
         end = lasting_end(cue.plain, start, last, following) if first < past else following
-        found.append(Cue(start, end, cue.plain, cue.kind, cue.written, cue.settings))
+        found.append(Cue(start, end, cue.plain, cue.kind, cue.written, cue.settings, cue.before))
     return tuple(found)

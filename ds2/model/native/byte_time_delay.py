@@ -43,7 +43,7 @@ class ByteTimeDelay:
         narrow = convolved(rounded(x.reshape(-1, width), signed=False), self.narrow, self.nothing)
         wide = convolved(rounded(narrow, signed=True, fine=True), self.wide, self.bias).reshape(batch, frames, -1)
         result = np.empty((batch, frames - self.reach, wide.shape[2]), np.float32)
-        clip_and_add(wide, x[:, self.config.before :] if self.bypass else wide, self.bypass, result)
+        clip_and_add(wide, x if self.bypass else wide, self.config.before if self.bypass else 0, self.bypass, result)
         return result
 
 
@@ -53,10 +53,10 @@ def _taps(weight: np.ndarray, taps: int) -> np.ndarray:
 
 
 @njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
-def clip_and_add(x, other, share, result):  # type: ignore[no-untyped-def]
-    """result (B, T, C) = x between 0 and CLIP + share * other, of their first T frames."""
+def clip_and_add(x, other, start, share, result):  # type: ignore[no-untyped-def]
+    """result (B, T, C) = x between 0 and CLIP + share * other: T frames of both, those of other from `start` on."""
     for b in range(len(result)):
         for t in range(result.shape[1]):
             for c in range(result.shape[2]):
                 clipped = min(max(x[b, t, c], np.float32(0)), np.float32(CLIP))
-                result[b, t, c] = clipped + share * other[b, t, c]
+                result[b, t, c] = clipped + share * other[b, start + t, c]
