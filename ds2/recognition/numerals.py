@@ -5,6 +5,7 @@ display  On   May   25th,           he   paid   $20.
 """
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,7 @@ CENTURIES = range(13, 21)  # "nineteen eighty four"; below, two numbers are rath
 VAGUE = {f"{scale}s" for scale in SCALES}  # "thousands of men"
 TENS = "twenties thirties forties fifties sixties seventies eighties nineties".split()
 DECADES = dict(zip(TENS, range(20, 100, 10), strict=True))
+FIGURES = re.compile(r"\d+(?:\.\d+)?(?:st|nd|rd|th)?")
 ORDINAL = ("th", "first", "second", "third")  # the ends of their words
 COUNTING = "a an one another every each per".split()  # "a thirty second break"
 MONEY = {"dollar": "$", "dollars": "$", "euro": "€", "euros": "€"}
@@ -113,7 +115,8 @@ def _chains(words: Sequence[Word]) -> list[list[Number]]:
     """The numbers among the words; those with nothing but "oh" and marks between them, and no pause, in one chain."""
     chains: list[list[Number]] = []
     for each in find_numbers(spoken_words(words), "en", threshold=0):
-        if VAGUE.intersection(word.text for word in words[each.start : each.end]):
+        # "fifths" is 5ths for text2num, and no number here
+        if not FIGURES.fullmatch(each.text) or VAGUE.intersection(word.text for word in words[each.start : each.end]):
             continue
         number = Number(each.start, each.end, each.text)
         last = chains[-1][-1] if chains else number

@@ -74,13 +74,13 @@ def hot_arguments(hot: str | Sequence[str] | Mapping[str, float]) -> tuple[str, 
 
 
 def hot_forms(arguments: Iterable[str]) -> dict[str, str]:
-    """ "McDonald=3.5" -> {"mcdonald": "McDonald"}: how hot words are written that were given with capitals.
+    """ "McDonald=3.5" -> {"mcdonald": "McDonald"}: how hot words and phrases are written that have capitals.
 
-    Not those of phrases: most have them there alone, as in 'New Year'.
+    The words of a phrase have them there alone, as in 'New Year'.
     """
     typed = (argument.partition("=")[0].strip() for argument in _divided(arguments))
-    single = ((form.lower(), form) for form in typed if " " not in form)
-    return {word: form for word, form in single if form != word == normalize(form)}
+    forms = ((form.lower(), form) for form in typed)
+    return {word: form for word, form in forms if form != word == normalize(form)}
 
 
 def _divided(arguments: Iterable[str]) -> Iterator[str]:

@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ds2
 from ds2.recognition.formats import to_json, to_srt
@@ -41,6 +43,7 @@ one of them|one of them
 the second man|the second man
 a second later|a second later
 the first two|the first two
+into thirds, twenty fifths, tenths|into thirds, twenty fifths, tenths
 the hundredth time|the 100th time
 a hundred men|a hundred men
 thousands of men|thousands of men
@@ -147,6 +150,17 @@ def test_figures_are_read_as_the_words_that_were_said(case: str) -> None:
     spoken = " ".join(word.text for word in words)
     shown = " ".join(word.shown for word in with_figures(words) if word.shown)
     assert normalize(shown, "en") == SAID_OTHERWISE.get(spoken, spoken)
+
+
+NUMBERS = """a and minus zero oh one two three ten twelve twenty thirty fifty hundred thousand million half third thirds
+    fifth tenths hundredths first second quarter quarters millionths dozen per cent percent dollars pence o'clock m p
+    past to of may june eighteen eighty eighties point or""".split()
+
+
+@given(st.lists(st.tuples(st.sampled_from(NUMBERS), st.sampled_from(["", ",", "."]))))
+def test_any_words_have_figures(words: list[tuple[str, str]]) -> None:
+    spoken = said(" ".join(word + mark for word, mark in words))
+    assert len(with_figures(spoken)) == len(spoken)
 
 
 def test_a_pause_divides_a_year() -> None:

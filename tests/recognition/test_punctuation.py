@@ -50,6 +50,8 @@ def test_words_get_marks_and_capitals(punctuator: Punctuator) -> None:
     assert punctuator([]) == []
     typed = punctuator.with_forms({"well": "WELL", "iphone": "iPhone"})
     assert typed("well iphone tv end".split()) == "WELL, iPhone TV end.".split()
+    phrased = punctuator.with_forms({"iphone tv": "iPhone Tv", "end of": "END of"})
+    assert phrased("iphone tv iphone end".split()) == "iPhone Tv iphone end.".split()
     [shown] = punctuator(["unheard"])
     assert shown[0] == "U"
     assert shown[-1] in (MARKS[2], MARKS[3])  # the last word ends a sentence
