@@ -77,7 +77,7 @@ def transcribe_command(
     logging.getLogger("ds2").setLevel(logging.ERROR if messages.quiet else logging.NOTSET)
     if not files:
         raise InputError("transcribe: name at least one audio file, a folder, or - for standard input")
-    recordings = find_recordings(files)
+    recordings, output = find_recordings(files), None if output == "-" else output
     formats = output_formats(output, choose_formats(transcripts.format), ["txt"], len(recordings))
     _check_outputs(formats, output, len(recordings), transcripts.skip_existing)
     separate = _separate(transcripts, formats, recordings[0])

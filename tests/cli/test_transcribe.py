@@ -25,6 +25,7 @@ def test_one_file_prints_its_transcript(run: Callable[..., Outcome], tiny_bundle
     code, output, errors = run("transcribe", path, "--model", tiny_bundle)
     assert (code, errors) == (0, "")
     assert output == ds2.load(tiny_bundle).transcribe(path).text + "\n"
+    assert run("transcribe", path, "--model", tiny_bundle, "-o", "-") == (code, output, errors)
 
 
 def test_several_files_print_their_names(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:

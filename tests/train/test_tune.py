@@ -105,6 +105,17 @@ def test_a_grid_whose_queueing_was_killed_ends_with_every_cell(
     assert [trial.params for trial in tuner.study.trials] == [{}, *tuner.plan.cells]
 
 
+def test_a_search_that_two_machines_began_at_once_has_one_trial_without_changes(
+    spoken_digits: Callable[[int], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tuner = Tuner(read_study(write_study(tmp_path, spoken_digits(2), SPACE)), tmp_path / "found")
+    monkeypatch.setattr(Tuner, "_train", lambda self, trial, device: self.study.tell(trial, 0.5))
+    for _ in range(2):
+        tuner.study.enqueue_trial({})
+    tuner.run()
+    assert [bool(trial.params) for trial in tuner.study.trials] == [False] + [True] * (tuner.plan.total - 1)
+
+
 def test_a_trial_that_was_killed_while_its_parameters_were_drawn_gets_all_of_them(
     spoken_digits: Callable[[int], Path], tmp_path: Path
 ) -> None:
