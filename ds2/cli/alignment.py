@@ -49,7 +49,7 @@ def align_command(
     Args:
         audio: Recording of any length, or a folder of recordings.
         text: Transcript as plain text or subtitles (.srt, .vtt), whose cues remain, or a folder of texts; by default
-            NAME.txt or NAME.lab beside NAME.wav.
+            NAME.txt or NAME.lab beside NAME.wav. A folder of texts may hold subtitles as well.
         output: Folder for NAME.FORMAT, or for one recording a file such as talk.TextGrid.
         format: TextGrid (words and characters), json, ctm, srt, vtt, tsv, txt, png (plots, by matplotlib; of a long
             recording the five half minutes with the most doubtful words), several of them separated by commas, or all.
@@ -113,7 +113,7 @@ def _show_alignments(results: "Results", folder: "OutputFolder", draw: "Draw", s
         print(*folder.paths(RecordingSpan(pair.audio)).values(), *draw(aligned), sep="\n", flush=True)
         doubtful += _report_doubtful(aligned, f"{printable(str(pair.audio))}: " if several else "")
     if without_text:
-        print(f"ds2: no text NAME.txt or NAME.lab beside {some_of(without_text)}", file=sys.stderr)
+        print(f"ds2: no text NAME.txt or NAME.lab for {some_of(without_text)}", file=sys.stderr)
     if failed and several:
         print(f"ds2: {done} aligned, {failed} failed", file=sys.stderr)
     return BAD_INPUT if not done else SOME_FAILED if failed or doubtful else 0

@@ -41,10 +41,9 @@ def validate_command(
             no other finding. Those of leaking speakers stay, too; ds2 data split divides a set by speaker.
         frame_seconds: Seconds between two output frames of the model, to find transcripts too long for CTC.
     """
+    from ds2.data import validate
     from ds2.data.columnar import Joined
-    from ds2.data.manifest import read_manifest, write_manifest
-    from ds2.data.validate import ValidateConfig, duplicates, examine_all, leaks, take_wrong_line, write_findings
-    from ds2.utils.files import make_folder
+    from ds2.data.manifest import read_manifest
     from ds2.utils.progress import Progress
 
     if not manifests:
@@ -57,19 +56,18 @@ def validate_command(
         raise ParameterError("clean", "two manifests have the same name, one would overwrite the other; rename it")
     refuse_overwriting(manifests, [report, *(clean / path.name for path in manifests if clean is not None)])
     wrong: list[Finding] = []
-    splits = {str(path): read_manifest(path, True, functools.partial(take_wrong_line, wrong)) for path in manifests}
-    utterances = Joined(list(splits.values()))
+    refuse = functools.partial(validate.take_wrong_line, wrong)
+    splits = {str(path): read_manifest(path, True, refuse) for path in manifests}
+    utterances = Joined([*splits.values()])
     with Progress("examining", len(utterances), "utterances") as progress:
-        examined = examine_all(utterances, ValidateConfig(frame_seconds=frame_seconds), progress.step)
-    findings = [*wrong, *examined.findings, *duplicates(examined), *leaks(splits)]
+        examined = validate.examine_all(utterances, validate.ValidateConfig(frame_seconds=frame_seconds), progress.step)
+    findings = [*wrong, *examined.findings, *validate.duplicates(examined), *validate.leaks(splits)]
     bad = {finding.place for finding in findings if finding.kind != "leaking speaker"}
     _print_findings(findings, f"{len(utterances) + len(wrong)} utterances, {len(bad)} with findings")
     if report is not None:
-        write_findings(report, findings)
+        validate.write_findings(report, findings)
     if clean is not None:
-        make_folder(clean)
-        for name, split in splits.items():
-            write_manifest(clean / Path(name).name, (utterance for utterance in split if utterance.place not in bad))
+        validate.write_clean(clean, splits, bad)
     return SOME_FAILED if findings else 0
 
 

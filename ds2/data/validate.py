@@ -5,7 +5,7 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,10 +15,11 @@ import numpy as np
 from ds2.audio.files import read_audio_array
 from ds2.data.columnar import durations, values
 from ds2.data.corpus_rows import ROUNDED
+from ds2.data.manifest import write_manifest
 from ds2.data.near_duplicates import alike_pairs
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
-from ds2.utils.files import atomic_write
+from ds2.utils.files import atomic_write, make_folder
 
 THREADS = 2  # decoding releases Python's lock
 AT_ONCE = 1024  # utterances that wait for a thread
@@ -173,6 +174,20 @@ def write_findings(path: Path, findings: Iterable[Finding]) -> None:
     with atomic_write(path) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
         for finding in findings:  # which may name files whose names are not UTF-8; JSON reads \\udcff back
             file.write(json.dumps(asdict(finding), ensure_ascii=False) + "\n")
+
+
+def write_clean(folder: Path, splits: Mapping[str, Sequence[Utterance]], bad: Collection[str]) -> None:
+    """Writes a manifest of each split, by its name, without the utterances at the places `bad`.
+
+    Raises:
+        InputError: nothing of a split would be left, or a manifest cannot be written.
+    """
+    for name, split in splits.items():
+        kept = [utterance for utterance in split if utterance.place not in bad]
+        if not kept:
+            raise InputError(f"{name}: all utterances have findings, and no clean manifest is written")
+        make_folder(folder)
+        write_manifest(folder / Path(name).name, kept)
 
 
 def _text_findings(utterance: Utterance, config: ValidateConfig) -> Iterator[Finding]:

@@ -27,7 +27,8 @@ class AlignmentJob:
 def find_alignment_jobs(audio: Path, text: Path | None) -> list[AlignmentJob]:
     """A recording with its transcript, or all those of a folder.
 
-    The transcript of calls/one.wav is calls/one.txt or calls/one.lab, or one.txt in the folder `text`.
+    The transcript of calls/one.wav is calls/one.txt or calls/one.lab, or one.txt in the folder `text`, which may also
+    hold subtitles, one.srt or one.vtt.
 
     Raises:
         InputError: a text and a recording in each other's place, no such recording, a folder without any, or one of
@@ -47,8 +48,9 @@ def find_alignment_jobs(audio: Path, text: Path | None) -> list[AlignmentJob]:
 
 def _beside(audio: Path, root: Path, folder: Path | None) -> Path | None:
     """Where the transcript of a recording below `root` is: beside it, or at the same place below `folder`."""
-    place = audio if folder is None else folder / audio.relative_to(root)
-    return next((path for suffix in SUFFIXES if (path := place.with_suffix(suffix)).exists()), None)
+    # Subtitles beside a recording may be those that ds2 wrote.
+    place, suffixes = (audio, SUFFIXES) if folder is None else (folder / audio.relative_to(root), SUFFIXES + SUBTITLES)
+    return next((path for suffix in suffixes if (path := place.with_suffix(suffix)).exists()), None)
 
 
 def _read_transcript(pair: AlignmentJob) -> tuple[str, list[SubtitleCue]]:

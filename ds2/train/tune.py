@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,8 @@ class Tuner:
         self.failures: list[Exception] = []  # of the threads
 
     def _sampler(self, seed: int) -> optuna.samplers.BaseSampler:
-        """A sampler; each resumption has another seed, since the same one would draw the first trials again."""
+        """A sampler; each resumption and each machine has another seed, as the same one would draw the same trials."""
+        seed += zlib.crc32(socket.gethostname().encode()) if self.plan.storage else 0
         if self.plan.method == "tpe":
             return optuna.samplers.TPESampler(seed=seed)
         return optuna.samplers.RandomSampler(seed=seed)
@@ -103,7 +105,7 @@ class Tuner:
         with readable_study(self.folder):
             self._plan_trials()
             for trial in self._interrupted():
-                waiting.put(self._resumed(trial))
+                waiting.put(trial)
             done = sum(trial.state.is_finished() for trial in self.study.trials)
         threads = [threading.Thread(target=self._work, args=(device, waiting)) for device in self.plan.devices]
         with Progress("trials", self.plan.total, "trials", done) as self.progress, self._ending_trials():
@@ -116,17 +118,15 @@ class Tuner:
             for failure in self.failures:
                 raise failure
 
-    def _interrupted(self) -> list[optuna.trial.FrozenTrial]:
+    def _interrupted(self) -> list[optuna.Trial]:
         """Trials that still run, by the database. Where machines share it, those of the others do run."""
-        running = self.study.get_trials(states=[optuna.trial.TrialState.RUNNING])
-        return [each for each in running if not self.plan.storage or each.user_attrs.get(HOST) == socket.gethostname()]
-
-    def _resumed(self, trial: optuna.trial.FrozenTrial) -> optuna.Trial:
-        """An interrupted trial, with those parameters drawn before which its process was killed."""
-        return self._drawn(optuna.Trial(self.study, trial._trial_id))
+        found = self.study.get_trials(states=[optuna.trial.TrialState.RUNNING])
+        own = [each for each in found if not self.plan.storage or each.user_attrs.get(HOST) == socket.gethostname()]
+        return [self._drawn(optuna.Trial(self.study, each._trial_id)) for each in own]
 
     def _drawn(self, trial: optuna.Trial) -> optuna.Trial:
-        """A trial with its parameters; the first one is the configuration as it is, and has none."""
+        """A trial with its parameters, also those before which its process was killed; the first one, the configuration
+        as it is, has none."""
         if trial.number > 0:
             for name, kind in self.plan.distributions.items():
                 trial._suggest(name, kind)

@@ -159,7 +159,7 @@ def test_align_takes_a_folder_with_texts_beside_the_recordings_or_in_another_fol
     assert "line 1 of the text: 'привет': the model does not know" in errors
     assert "3.wav: no transcript for it: no 3.txt or 3.lab\n" in (tmp_path / "a" / "failed.txt").read_text()
     assert_refused(run("align", tmp_path / "none"), "none: no such recording")
-    assert "ds2: no text NAME.txt or NAME.lab beside " in errors
+    assert "ds2: no text NAME.txt or NAME.lab for " in errors
     assert errors.count("3.wav") == 1
     (corpus / "3.wav").unlink()
     code, printed, _ = run("align", corpus, texts, "--output", tmp_path / "b", *arguments)

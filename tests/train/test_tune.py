@@ -126,7 +126,7 @@ def test_a_trial_that_was_killed_while_its_parameters_were_drawn_gets_all_of_the
     tuner._plan_trials()
     tuner.study.ask()  # the baseline
     tuner.study.ask({"epochs": plan.distributions["epochs"]})
-    first, second = (tuner._resumed(trial) for trial in tuner._interrupted())
+    first, second = tuner._interrupted()
     assert first.params == {}
     assert second.params == plan.cells[0]
 
@@ -176,7 +176,7 @@ def test_a_trial_whose_machine_was_killed_as_it_began_is_continued(
     tuner = Tuner(read_study(study), output)
     running = [trial.number for trial in tuner.study.trials if trial.state == optuna.trial.TrialState.RUNNING]
     assert [trial.number for trial in tuner._interrupted()] == running == [0, 1]
-    params = [tuner._resumed(trial).params for trial in tuner._interrupted()]
+    params = [trial.params for trial in tuner._interrupted()]
     assert params[0] == {}
     assert params[1] in tuner.plan.cells
 
