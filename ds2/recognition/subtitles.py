@@ -3,6 +3,7 @@
 import html
 import itertools
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -73,10 +74,12 @@ def spoken_text(cues: Sequence[SubtitleCue]) -> str:
 def retimed(cues: Sequence[SubtitleCue], aligned: AlignedRecording) -> tuple[Cue, ...]:
     """The cues with the times of their words in an alignment of `spoken_text`; those without words are between."""
     words, duration = aligned.transcript.words, aligned.transcript.duration
-    if sum(len(line.forms) for line in aligned.lines) != len(words):  # a token of two ideographs is one word
+    numbers = [line.number for line in aligned.lines]
+    totals = list(itertools.accumulate((len(line.forms) for line in aligned.lines), initial=0))
+    if totals[-1] != len(words):  # a token of two ideographs is one word
         return ()
-    ends = list(itertools.accumulate(cue.spoken.count("\n") + 1 for cue in cues))  # the last line of each cue
-    counts = [sum(len(line.forms) for line in aligned.lines if line.number <= end) for end in ends]
+    ends = itertools.accumulate(cue.spoken.count("\n") + 1 for cue in cues)  # the last line of each cue
+    counts = [totals[bisect_right(numbers, end)] for end in ends]
     starts = [words[first].start if first < len(words) else duration for first in [0, *counts]]
     found = []
     for cue, first, past, following in zip(cues, [0, *counts], counts, starts[1:], strict=False):
