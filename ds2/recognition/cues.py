@@ -62,9 +62,9 @@ class Cue:
     before: str = ""
 
 
-def lasting_end(text: str, start: float, end: float, following: float) -> float:
+def lasting_end(columns: int, start: float, end: float, following: float) -> float:
     """The end of a cue that stays long enough to be read unless the next one begins, at `following` seconds."""
-    return max(end, min(start + max(LEAST, width(text.replace("\n", " ")) / SPEED), following))
+    return max(end, min(start + max(LEAST, columns / SPEED), following))
 
 
 def make_cues(text: str, words: Sequence[Word], duration: float, line_starts: Sequence[int] = ()) -> Iterator[Cue]:
@@ -194,7 +194,7 @@ class _Layout:
         second = self.line_break(first, past)[1]
         text = "\n".join(filter(None, (self.text(first, second), self.text(second, past))))
         start = self.starts[first]
-        return Cue(start, lasting_end(text, start, self.ends[past - 1], self.starts[past]), text)
+        return Cue(start, lasting_end(self.width(first, past), start, self.ends[past - 1], self.starts[past]), text)
 
     def text(self, first: int, past: int) -> str:
         return "".join(each.space + each.text for each in self.units[first:past]).lstrip()

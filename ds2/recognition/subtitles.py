@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ds2.recognition.align import AlignedRecording
 from ds2.recognition.cues import Cue, lasting_end
+from ds2.text import width
 
 SUBTITLES = (".srt", ".vtt")
 SETTINGS = re.compile(r"(?<=\S)\s+\S.*")  # behind the end of a cue
@@ -85,6 +86,6 @@ def retimed(cues: Sequence[SubtitleCue], aligned: AlignedRecording) -> tuple[Cue
     for cue, first, past, following in zip(cues, [0, *counts], counts, starts[1:], strict=False):
         last = words[past - 1].end if past else 0.0
         start = words[first].start if first < past else last
-        end = lasting_end(cue.plain, start, last, following) if first < past else following
+        end = lasting_end(width(cue.plain.replace("\n", " ")), start, last, following) if first < past else following
         found.append(Cue(start, end, cue.plain, cue.kind, cue.written, cue.settings, cue.before))
     return tuple(found)

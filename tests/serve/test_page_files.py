@@ -93,7 +93,7 @@ def test_subtitles_of_the_page_have_the_cues_of_ds2_transcribe(tmp_path: Path) -
     assert (columns, set(danglers), set(titles)) == (COLUMNS, DANGLERS, TITLES)
     for words, (_, end), cues in zip(readings, cases, found, strict=True):
         text = re.sub(BETWEEN_IDEOGRAPHS, "", " ".join(word.text for word in words))
-        assert cues == [asdict(cue) for cue in make_cues(text, words, end)]
+        assert cues == [{"start": cue.start, "end": cue.end, "text": cue.text} for cue in make_cues(text, words, end)]
 
 
 @with_node

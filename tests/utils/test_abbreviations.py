@@ -20,7 +20,7 @@ IV, plan XX, Rule IIII, Super Bowl LVIII, Disc MD|iv plan xx rule iiii super bow
 Mt. Everest, Ft. Worth, Mt Etna|mount everest fort worth mount etna
 St. John's St., on St. Patrick's Day in St Louis|saint john's street on saint patrick's day in saint louis
 After St. John came to Main St. and 42nd St. Park|after saint john came to main street and forty second street park
-MT. ST. HELENS, 5 ft. tall, 6 FT. TALL, a st.|mount saint helens five ft tall six ft tall a st
+MT. ST. HELENS, 5 ft. tall, 6 FT. TALL, a st.|mount saint helens five feet tall six ft tall a st
 Lt. Col. Hall, Capt. Kirk, Sgt Pepper|lieutenant colonel hall captain kirk sergeant pepper
 Gen. Lee, Rev. Ames, LT. DAN|general lee reverend ames lieutenant dan
 Gen X, col. 5, the rev. motor, Sr 90|gen x col five the rev motor sr ninety

@@ -64,7 +64,7 @@ $5-10, £1500–2,000|five to ten dollars one thousand five hundred to two thous
 $5-10 million, -$5-7.50|five to ten million dollars minus five to seven dollars and fifty cents
 1,00,000, ₹12,34,000.50|one hundred thousand one million two hundred and thirty four thousand rupees and fifty paise
 Jan. 5, Sept. 11|january fifth september eleventh
-Jan 5, JAN. 3, 2020; 15 Feb. 1699|january fifth january third twenty twenty fifteen february sixteen ninety nine
+Jan 5, JAN. 3, 2020; 15 Feb. 1699|january fifth january third twenty twenty fifteenth february sixteen ninety nine
 Jan. came, Mar and Dec.|jan came mar and dec
 the 21st of May 1066|the twenty first of may ten sixty six
 on May 5, 1066; May 1005, 10 66|on may fifth ten sixty six may one thousand and five ten sixty six
@@ -74,7 +74,7 @@ May 2150, 1066 men|may twenty one fifty one thousand and sixty six men
 1.5-2.5 kg, 1,500-2,000|one point five to two point five kilograms one thousand five hundred to two thousand
 5-10%, 5-10km, a 10-20-year plan|five to ten percent five to ten kilometers a ten to twenty year plan
 Jan. 5-7, (5-10)|january five to seven five to ten
-20-10, 5-5, 05-10, 24-7, 1914-18|twenty ten five five five ten twenty four seven nineteen fourteen eighteen
+20-10, 5-5, 05-10, 24-7, 1914-18|twenty ten five five five ten twenty four seven nineteen fourteen to eighteen
 2020-01-05, 555-1234, F-1-2|twenty twenty one five five five five one two three four f one two
 the 1-13th, 3:10-12|the one thirteenth three ten twelve
 ratio 3:1, won 2:0|ratio three to one won two to zero
