@@ -105,7 +105,7 @@ class Running:
         return [each for each in found if "deletionTimestamp" not in each["metadata"]]
 
     def log(self, index: int) -> str:
-        return "".join(kubectl("logs", each["metadata"]["name"]) for each in self.pods(index) if running(each))
+        return "".join(kubectl("logs", each["metadata"]["name"]) for each in self.pods(index) if has_begun(each))
 
     def kill(self, index: int) -> None:
         """A pod dies with its node, and another takes its place."""
@@ -129,7 +129,7 @@ class Running:
         return all("Succeeded" in found for found in phases.values())
 
 
-def running(pod: dict[str, Any]) -> bool:
+def has_begun(pod: dict[str, Any]) -> bool:
     return pod["status"]["phase"] != "Pending"
 
 

@@ -58,7 +58,7 @@ def validate_command(
     wrong: list[Finding] = []
     refuse = functools.partial(validate.take_wrong_line, wrong)
     splits = {str(path): read_manifest(path, True, refuse) for path in manifests}
-    utterances = Joined([*splits.values()])
+    utterances = Joined(list(splits.values()))
     with Progress("examining", len(utterances), "utterances") as progress:
         examined = validate.examine_all(utterances, validate.ValidateConfig(frame_seconds=frame_seconds), progress.step)
     findings = [*wrong, *examined.findings, *validate.duplicates(examined), *validate.leaks(splits)]

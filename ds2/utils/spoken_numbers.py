@@ -29,7 +29,7 @@ DEGREES = {"c": "celsius", "f": "fahrenheit"}
 PARTS = dict(zip("23456789", "half third quarter fifth sixth seventh eighth ninth".split(), strict=True)) | {
     "10": "tenth", "16": "sixteenth", "32": "thirty second", "64": "sixty fourth",
 }  # fmt: skip
-EIGHTHS = ("8", "16", "32", "64")
+HALVED = ("2", "4", "8", "16", "32", "64")  # the parts of inches
 DECADES = {f"{tens}0" for tens in range(2, 10)}
 MONTHS = tuple("january february march april may june july august september october november december".split())
 CAPITAL_MONTHS = "|".join(map(str.capitalize, MONTHS))
@@ -231,7 +231,7 @@ def _fraction(match: re.Match[str]) -> str:
     top, bottom = match["top"], match["bottom"]
     small = int(top) < int(bottom)
     # A day of a month looks the same: 2/5. The others are fractions, if they cannot be reduced.
-    sure = small and (bottom in "234" or (bottom in EIGHTHS and int(top) % 2 == 1)) and (top, bottom) != ("2", "4")
+    sure = small and (bottom == "3" or (bottom in HALVED and int(top) % 2 == 1))
     if match["bar"] == "/" and not (sure or (small and (match["mixed"] or match["of"] is not None))):
         return match[0]
     part = PARTS[bottom]
