@@ -24,7 +24,7 @@ from ds2.cli.options import (
     Skip,
 )
 from ds2.cli.overwriting import refuse_overwriting
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError, ParameterError, counted
 from ds2.utils.extras import need
 from ds2.utils.model_names import DEFAULT_MODEL
 
@@ -68,7 +68,8 @@ def segment_command(
         raise InputError(f"{audio}: no utterance of {lengths.shortest} to {lengths.longest} s was found")
     write_manifest(output, found.utterances)
     seconds = sum(utterance.duration for utterance in found.utterances)
-    print(f"{output}: {len(found.utterances)} utterances, {seconds / len(found.utterances):.1f} s on average, ", end="")
+    average = seconds / len(found.utterances)
+    print(f"{output}: {counted(len(found.utterances), 'utterance')}, {average:.1f} s on average, ", end="")
     print(f"{seconds:.0f} s of {found.duration:.0f}")
     left_out = [(*span, "shorter than --shortest") for span in found.too_short]
     left_out += [(*span, "longer than --longest, without a pause where it could be cut") for span in found.too_long]

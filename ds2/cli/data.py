@@ -13,7 +13,7 @@ from ds2.cli.exits import SOME_FAILED
 from ds2.cli.languages import check_text_language
 from ds2.cli.options import Maybe, Output, Paths
 from ds2.cli.overwriting import refuse_overwriting
-from ds2.utils.errors import InputError, ParameterError, printable
+from ds2.utils.errors import InputError, ParameterError, counted, printable
 from ds2.utils.extras import need
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def validate_command(
         examined = validate.examine_all(utterances, validate.ValidateConfig(frame_seconds=frame_seconds), progress.step)
     findings = [*wrong, *examined.findings, *validate.duplicates(examined), *validate.leaks(splits)]
     bad = {finding.place for finding in findings if finding.kind != "leaking speaker"}
-    _print_findings(findings, f"{len(utterances) + len(wrong)} utterances, {len(bad)} with findings")
+    _print_findings(findings, f"{counted(len(utterances) + len(wrong), 'utterance')}, {len(bad)} with findings")
     if report is not None:
         validate.write_findings(report, findings)
     if clean is not None:
@@ -106,7 +106,7 @@ def compile_manifest_command(manifest: Positional[Path], output: Output) -> int:
     check_writable(output)
     with Progress("compiling", 0, "utterances") as progress:
         count = compile_manifest(manifest, output, progress.step)
-    print(f"{output}: {count} utterances")
+    print(f"{output}: {counted(count, 'utterance')}")
     return 0
 
 
@@ -188,7 +188,8 @@ def merge_command(manifests: Paths, output: Output) -> int:
     parts = [read_manifest(path, repeated=True) for path in manifests]
     write_manifest(output, merged := merge(parts))
     repeated = sum(map(len, parts)) - len(merged)
-    print(f"{output}: {len(merged)} utterances{f', {repeated} repetitions left out' if repeated else ''}")
+    left_out = f", {counted(repeated, 'repetition')} left out" if repeated else ""
+    print(f"{output}: {counted(len(merged), 'utterance')}{left_out}")
     return 0
 
 
@@ -213,7 +214,7 @@ def sample_command(
     drawn = sample(utterances, hours, seed) if speakers is None else sample_speakers(utterances, speakers, hours, seed)
     write_manifest(output, drawn)
     found = drawn.durations.sum() / 3600
-    print(f"{output}: {len(drawn)} utterances, {found:.2f} h")
+    print(f"{output}: {counted(len(drawn), 'utterance')}, {found:.2f} h")
     if len(drawn) == len(utterances) and found < hours:
         print(f"ds2: {manifest} has {found:.2f} h, not {hours:g}: the sample is the whole", file=sys.stderr)
     return 0
@@ -246,7 +247,7 @@ def convert_command(
 
     check_text_language(language)
     count, skipped = convert(source, output, from_, to, language)
-    print(f"{output}: {count} utterances")
+    print(f"{output}: {counted(count, 'utterance')}")
     return report_skipped(skipped)
 
 

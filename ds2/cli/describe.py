@@ -9,7 +9,7 @@ from ds2.model.config import ModelConfig
 from ds2.model_record import Record
 from ds2.text import count_words
 from ds2.utils.config import dotted_keys, load_config
-from ds2.utils.errors import InputError, printable
+from ds2.utils.errors import InputError, counted, printable
 from ds2.utils.model_names import MODELS, locate, named_models
 
 FIGURES = {  # of the package's models, which a bundle itself does not say
@@ -199,7 +199,8 @@ def describe_manifest(path: Path) -> str:
     shown = characters if len(figures.characters) <= CHARACTERS_SHOWN else characters[: 10 * CHARACTERS_SHOWN] + " ..."
     return "\n".join(
         [
-            f"{path}: {figures.utterances} utterances, {figures.hours:.2f} h, {figures.speakers} speakers",
+            f"{path}: {counted(figures.utterances, 'utterance')}, {figures.hours:.2f} h, "
+            + counted(figures.speakers, "speaker"),
             f"seconds: shortest {figures.shortest:.2f}, median {figures.median:.2f}, longest {figures.longest:.2f}",
             f"words: {figures.words}",
             f"characters: {len(figures.characters)} kinds: {shown}",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.references import shown_area
-from ds2.utils.errors import printable
+from ds2.utils.errors import counted, printable
 
 if TYPE_CHECKING:
     from ds2.cli.options import EvaluationOptions
@@ -69,7 +69,7 @@ def _print_groups(by: str, result: "Evaluation") -> None:
         low, high = group.interval
         shown = f"95% interval {low:.2%} to {high:.2%}" if group.utterances > 1 else "too few for an interval"
         print(f"{by} {printable(group.name)}: WER {group.errors.rate:.2%} ({shown}), ", end="")
-        print(f"{group.errors.reference_length} words in {group.utterances} utterances")
+        print(f"{counted(group.errors.reference_length, 'word')} in {counted(group.utterances, 'utterance')}")
 
 
 def _print_comparisons(result: "Evaluation", others: dict[str, list[str]]) -> None:
@@ -85,6 +85,8 @@ def _print_comparisons(result: "Evaluation", others: dict[str, list[str]]) -> No
         low, high = found.interval
         print(f"{title}: WER {found.others.rate:.2%} ({found.others.errors} errors); difference ", end="")
         print(f"{found.difference:+.2%} (95% interval {low:+.2%} to {high:+.2%}), ", end="")
-        print(f"fewer errors in {found.fewer} utterances, more in {found.more}; ", end="")
+        print(f"fewer errors in {counted(found.fewer, 'utterance')}, more in {found.more}; ", end="")
         print(f"permutation test by utterances: p = {found.p_utterances:.3g}", end="")
-        print("" if found.p_speakers is None else f", by {found.speakers} speakers: p = {found.p_speakers:.3g}")
+        print(
+            "" if found.p_speakers is None else f", by {counted(found.speakers, 'speaker')}: p = {found.p_speakers:.3g}"
+        )

@@ -12,7 +12,7 @@ from ds2.data.corpus_rows import corpus_folder
 from ds2.data.download import Archive, fetch_all
 from ds2.data.manifest import write_manifest
 from ds2.data.utterance import Utterance
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, counted
 from ds2.utils.extras import hint
 from ds2.utils.files import make_folder, write_lines
 
@@ -99,7 +99,7 @@ def write_splits(folder: Path, splits: Mapping[str, Sequence[Utterance]], skippe
         else:
             (folder / f"{split}.jsonl").unlink(missing_ok=True)
         speakers, hours = len(set(values(utterances, "speaker")) - {None}), durations(utterances).sum() / 3600
-        print(f"{split}: {len(utterances)} utterances, {speakers} speakers, {hours:.2f} h")
+        print(f"{split}: {counted(len(utterances), 'utterance')}, {counted(speakers, 'speaker')}, {hours:.2f} h")
     write_lines(folder / "skipped.txt", skipped)
     if skipped:
         print(f"{len(skipped)} left out, see {folder / 'skipped.txt'}")

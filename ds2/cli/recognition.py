@@ -33,7 +33,7 @@ from ds2.cli.options import (
 from ds2.cli.overwriting import refuse_overwriting
 from ds2.cli.references import comparable_references, warn_of_marks
 from ds2.cli.standard_streams import standard_input
-from ds2.utils.errors import InputError, ParameterError, printable
+from ds2.utils.errors import InputError, ParameterError, counted, printable
 from ds2.utils.extras import need
 from ds2.utils.model_names import DEFAULT_MODEL, check_language
 
@@ -231,7 +231,7 @@ def _show_texts(results: "Results", formats: Sequence[str], several: bool, verbo
                 text = "".join(f"{name}\t{line}\n" for line in text.splitlines() or [""])
             print(text, end="", flush=True)
         if verbose:
-            print(f"ds2: {name}: {result.duration:.1f} s, {len(result.words)} words", file=sys.stderr)
+            print(f"ds2: {name}: {result.duration:.1f} s, {counted(len(result.words), 'word')}", file=sys.stderr)
     return done, failed
 
 

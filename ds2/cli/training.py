@@ -11,7 +11,7 @@ from tyro.conf import Positional
 
 from ds2.cli.options import NO_DEFAULT, Device, Maybe, OptionalOutput, Output, Paths, Settings
 from ds2.cli.overwriting import check_bundle_name
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError, ParameterError, counted
 from ds2.utils.extras import need
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _before_and_after(start: str, tuned: Path, dev: Path, device: str) -> str:
     utterances = read_manifest(dev)
     before, after = (evaluate(Recognizer.load(model, device), utterances).words.rate for model in (start, tuned))
     little = "; so few say little, compare both by ds2 eval on others" if len(utterances) < FEW else ""
-    brought = f"ds2: {dev}, {len(utterances)} utterances: WER {before:.1%} before, {after:.1%} after{little}"
+    brought = f"ds2: {dev}, {counted(len(utterances), 'utterance')}: WER {before:.1%} before, {after:.1%} after{little}"
     stale = STALE.format(start=start, tuned=tuned) if read_record(tuned).confidence is not None else ""
     return brought + stale
 

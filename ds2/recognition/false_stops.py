@@ -14,6 +14,22 @@ NUMBERS = frozenset(
     "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety".split()
 )
 
+# They have a capital only where a sentence begins.
+SMALL = frozenset(
+    "a an and as but he her his in it its my no not nobody on one our people she some that the their them there these "
+    "they this those to was we were what when where which who you your".split()
+)
+
+
+def goes_on(words: Sequence[Word], place: int) -> bool:
+    """Whether a sentence goes on at this word rather than begins: no pause is before it."""
+    return 0 < place < len(words) and at_once(words[place - 1], words[place])
+
+
+def in_a_sentence(word: Word) -> Word:
+    """The word as it is written where no sentence begins."""
+    return replace(word, display=word.shown.lower()) if word.text in SMALL else word
+
 
 def without_false_stops(words: Sequence[Word]) -> Sequence[Word]:
     """The words, without a full stop between what is numbered and its number, unless there is a pause."""

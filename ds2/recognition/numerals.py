@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from text_to_num import find_numbers
 
-from ds2.recognition.false_stops import without_false_stops
+from ds2.recognition.false_stops import goes_on, in_a_sentence, without_false_stops
 from ds2.recognition.spoken_words import DIGITS, ROUND, SCALES, are_joined, spoken_words
 from ds2.recognition.words import Word, at_once
 from ds2.utils.spoken_numbers import MONTHS
@@ -19,7 +19,8 @@ from ds2.utils.spoken_numbers import MONTHS
 LEAST = 10  # smaller numbers stay words, unless a unit or a month is beside them
 GROUPED = 10_000  # from here on commas divide thousands: years have none
 LAST_YEAR = 2100  # a number beyond it that is said by thousands is no year
-TEMPORAL = frozenset("after before by during in since until".split())
+TEMPORAL = frozenset("after before by during in on since until".split())
+DATED = ("the", "of", "early", "late", "year")  # in a time, before its numbers
 CENTURIES = range(13, 21)  # "nineteen eighty four"; below, two numbers are rather a time of day
 VAGUE = {f"{scale}s" for scale in SCALES}  # "thousands of men"
 TENS = "twenties thirties forties fifties sixties seventies eighties nineties".split()
@@ -68,8 +69,13 @@ def with_figures(words: Sequence[Word]) -> tuple[Word, ...]:
     for number in numbers:
         last = words[number.past - 1]
         mark = last.shown[len(last.text) :]
-        if mark == "." and number.past in beginnings and _is_only_a_time(words, number):
+        if (
+            mark == "."
+            and _is_only_a_time(words, numbers, number)
+            and (number.past in beginnings or goes_on(words, number.past))
+        ):
             mark = ","
+            found[number.past] = in_a_sentence(words[number.past])
         shown = number.text if mark == "." and number.text.endswith(".") else number.text + mark
         for place in range(number.first, number.past):
             found[place] = replace(words[place], display=shown if place == number.first else "")
@@ -78,11 +84,14 @@ def with_figures(words: Sequence[Word]) -> tuple[Word, ...]:
     return tuple(found)
 
 
-def _is_only_a_time(words: Sequence[Word], number: Number) -> bool:
-    """Whether nothing but "in" or the like and the number stand in a sentence, as in "In 1945."."""
-    before = number.first - 1
-    begins = before == 0 or (before > 0 and words[before - 1].shown.endswith((".", "?")))
-    return begins and words[before].text in TEMPORAL
+def _is_only_a_time(words: Sequence[Word], numbers: Sequence[Number], number: Number) -> bool:
+    """Whether a sentence tells a time and no more, as in "In 1945." and "On the 6th of June."."""
+    first = number.first
+    while first > 0 and not words[first - 1].shown.endswith((".", "?")):
+        first -= 1
+    dated = {place for each in numbers for place in range(each.first, each.past)}
+    dated |= {place for place in range(first, number.first) if words[place].text in (*DATED, *MONTHS)}
+    return first < number.first and words[first].text in TEMPORAL and dated.issuperset(range(first + 1, number.first))
 
 
 def _written(words: Sequence[Word]) -> Iterator[Number]:

@@ -30,7 +30,7 @@ from ds2.recognition.transcript import Transcript
 from ds2.recognition.transcript_builder import TranscriptBuilder, make_builder
 from ds2.recognition.windows import Batches, Cutter, Job, JoinedWindows, Result, Source, Window, padded, padded_groups
 from ds2.text import Tokenizer
-from ds2.utils.errors import InputError, ParameterError
+from ds2.utils.errors import InputError, ParameterError, unexpected
 from ds2.utils.model_names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
@@ -194,10 +194,10 @@ class Recognizer:
             raise ParameterError("sources", f"expected several files, got one; put it into a list: [{sources!r}]")
         results = Batches[Source, Hearing](self.cutter, self.log_probs, on_audio, self._hearing).results(sources)
         for group in padded_groups(results, windows.GROUP_SECONDS):
-            transcripts = iter(self._transcripts([found for *_, found in group if isinstance(found, Hearing)]))
+            heard = [(source, found) for source, _, found in group if isinstance(found, Hearing)]
+            transcripts = iter(self._transcripts_or_errors(heard))
             for source, _, result in group:
-                path = Path(source) if isinstance(source, str | Path) else None
-                yield source, result if isinstance(result, InputError) else replace(next(transcripts), path=path)
+                yield source, result if isinstance(result, InputError) else next(transcripts)
 
     def log_probs_of_files(
         self, sources: Iterable[Source], on_audio: Callable[[float], object] = lambda seconds: None
@@ -244,6 +244,17 @@ class Recognizer:
             self.builder.joined([*hearing.heard, *(next(heard) for _ in hearing.waiting)], hearing.cutter.duration)
             for hearing in hearings
         ]
+
+    def _transcripts_or_errors(self, heard: list[tuple[Source, Hearing]]) -> list[Transcript | InputError]:
+        """Like `_transcripts`, with the paths; where ds2 itself fails at one recording, the others do not suffer."""
+        try:
+            found = self._transcripts([hearing for _, hearing in heard])
+        except Exception as error:  # in one recording must not end the work on others
+            if len(heard) > 1:
+                return [result for each in heard for result in self._transcripts_or_errors([each])]
+            return [unexpected(heard[0][0], error)]
+        paths = [Path(source) if isinstance(source, str | Path) else None for source, _ in heard]
+        return [replace(transcript, path=path) for transcript, path in zip(found, paths, strict=True)]
 
     def _heard(self, segments: Iterable[LogProbSegment]) -> Iterator[Transcript]:
         """What is heard in each segment; memory is bounded by GROUP_SECONDS of them."""

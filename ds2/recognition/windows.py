@@ -11,7 +11,7 @@ import numpy as np
 from ds2.audio.files import InMemory, probe, read_audio_array
 from ds2.audio.quiet import quiet_gain
 from ds2.data.utterance import RecordingSpan
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, unexpected
 from ds2.utils.resources import give_back_memory
 
 CORE_SECONDS = 40.0  # of a long recording whose output frames one window supplies
@@ -79,12 +79,17 @@ class Job(Generic[Source, Found]):
 
     def take(self, number: int, log_probs: np.ndarray, collect: Callable[[float], Collector[Found]]) -> None:
         """Takes the (T, V) log-probabilities of a window, in any order; `collect` gives the collector."""
+        if self.error is not None:
+            return
         if self.collector is None:
             self.collector = collect(self.duration)
         self.waiting[number] = log_probs
-        while (rows := self.waiting.pop(self.collected, None)) is not None:
-            self.collector.step(rows)
-            self.collected += 1
+        try:
+            while (rows := self.waiting.pop(self.collected, None)) is not None:
+                self.collector.step(rows)
+                self.collected += 1
+        except Exception as error:  # in one recording must not end the work on others
+            self.error = unexpected(self.source, error)
 
     @property
     def done(self) -> bool:

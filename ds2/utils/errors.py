@@ -40,6 +40,20 @@ class ParameterError(InputError):
         return type(self), (self.parameter, self.reason)
 
 
+def unexpected(source: object, error: Exception) -> InputError:
+    """Where ds2 itself fails at one of many recordings, so that the others go on; its cause is the error."""
+    if isinstance(error, InputError):
+        return error
+    found = InputError(f"{source}: ds2 itself fails here, please report it: {type(error).__name__}: {error}")
+    found.__cause__ = error
+    return found
+
+
+def counted(number: int, kind: str) -> str:
+    """A number of something for a message: "1 speaker", "1,200 speakers"."""
+    return f"{number:,} {kind}{'' if number == 1 else 's'}"
+
+
 def some_of(items: Sequence[str], shown: int = 3, kind: str = "") -> str:
     """The first of them, for a message of one line: "a, b, c and 5 more", with their kind "and 5 more words"."""
     more = f" and {len(items) - shown:,} more{kind and f' {kind}'}" if len(items) > shown else ""

@@ -11,7 +11,9 @@ import stat
 import tempfile
 import threading
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 
 from ds2.utils.errors import InputError
@@ -211,19 +213,22 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def read_text(path: str | Path) -> str:
-    """A text file in UTF-8, with or without a byte order mark.
+    """A text file in UTF-8, with or without a byte order mark, or in UTF-16 with one, as Windows writes "Unicode".
 
     Raises:
-        InputError: it cannot be read, is not valid UTF-8, or is a device or pipe of more than LARGE_TEXT characters.
+        InputError: it cannot be read, is neither, or is a device or pipe of more than LARGE_TEXT characters.
     """
     try:
-        with Path(path).open(encoding="utf-8-sig") as file:
+        with Path(path).open("rb") as file:
             regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-            text = file.read(-1 if regular else LARGE_TEXT + 1)
+            encoding = "utf-16" if file.peek(2).startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
+            with TextIOWrapper(file, encoding) as decoded:
+                text = decoded.read(-1 if regular else LARGE_TEXT + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not valid UTF-8 (byte {error.start}); convert it") from error
+        reason = f"not valid UTF-8 (byte {error.start})" if encoding == "utf-8-sig" else "not valid UTF-16"
+        raise InputError(f"{path}: {reason}; convert it, such as by iconv -f WINDOWS-1252 -t UTF-8") from error
     if not regular and len(text) > LARGE_TEXT:
         raise InputError(f"{path}: a device or pipe with more than {LARGE_TEXT:,} characters")
     return text

@@ -22,7 +22,7 @@ def test_info_of_bundle_manifest_and_anything_else(
     assert "training.wer (greedy, while training): 1.0" in bundle
     _, manifest, _ = run("info", spoken_digits(5))
     assert "5 utterances" in manifest
-    assert "1 speakers" in manifest
+    assert "1 speaker" in manifest
     english = run("info", "english")[1]
     assert "decoder.lm_weight: " in english
     assert "config.cell" not in english  # it has no recurrent layers

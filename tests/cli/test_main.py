@@ -253,7 +253,7 @@ def test_names_of_any_bytes_are_printed(spoken_digits: Callable[[int], Path], tm
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     result = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout == f"{tmp_path}/\\udcff.jsonl: 1 utterances\n"
+    assert result.stdout == f"{tmp_path}/\\udcff.jsonl: 1 utterance\n"
     assert path.exists()
 
 

@@ -110,7 +110,7 @@ def test_eval_by_a_field(run: Callable[..., Outcome], spoken_digits: Callable[[i
     one = spoken_digits(1)
     assert_refused(run("eval", one, "--model", "digits", "--by", "accent"), "--by: no utterance")
     _, output, _ = run("eval", one, "--model", "digits", "--by", "duration")
-    assert "duration below 2 s: WER 0.00% (too few for an interval), 1 words in 1 utterances" in output
+    assert "duration below 2 s: WER 0.00% (too few for an interval), 1 word in 1 utterance" in output
 
 
 def test_eval_says_that_references_are_empty(

@@ -99,6 +99,10 @@ it cost seven pounds fifty.|it cost £7.50.
 chapter. twelve begins on page. one hundred and four.|chapter 12 begins on page 104.
 chapter. two begins on the page. a man|chapter two begins on the page. a man
 in nineteen forty five. thirty seven percent of the people left|in 1945, 37% of the people left
+In two thousand and eight. There were ten of them|In 2008, there were 10 of them
+In nineteen forty five. John left|In 1945, John left
+On the sixth of june nineteen forty four. The|On the 6th of June 1944, the
+We met in nineteen forty five. There were ten of us|We met in 1945. There were 10 of us
 he left in nineteen forty five. thirty seven percent stayed|he left in 1945. 37% stayed
 forty five, fifty six and seventy eight|45, 56 and 78
 three point, one, four, one, five nine.|3.14159.
@@ -131,7 +135,7 @@ SAID_OTHERWISE = {
 def said(text: str) -> tuple[Word, ...]:
     """Words of half a second, each with its display form."""
     shown = text.split()
-    return tuple(Word(each.strip(",."), at / 2, at / 2 + 0.5, 0.9, each) for at, each in enumerate(shown))
+    return tuple(Word(each.strip(",.").lower(), at / 2, at / 2 + 0.5, 0.9, each) for at, each in enumerate(shown))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -192,4 +196,4 @@ def test_files_show_the_figures_and_the_plain_text_stays() -> None:
     transcript = Transcript(" ".join(word.text for word in words), words, 3.0)
     assert transcript.display == "He paid $25 today."
     assert "He paid $25 today." in to_srt(transcript, "")
-    assert '"text": "He paid twenty five dollars today"' in to_json(transcript, "")
+    assert '"text": "he paid twenty five dollars today"' in to_json(transcript, "")

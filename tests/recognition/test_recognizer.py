@@ -1,8 +1,9 @@
 """From audio to transcripts: words, times, long recordings, many files."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from ds2.recognition.channels import transcribe_channels
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.torch_engine import TorchEngine
 from ds2.recognition.transcript import Transcript
+from ds2.recognition.transcript_builder import TranscriptBuilder
 from ds2.recognition.windows import Window
 from ds2.utils.errors import InputError, ParameterError
 
@@ -196,6 +198,35 @@ def test_one_bad_file_is_its_own_error(recognizer: Recognizer, tmp_path: Path) -
     ]
     assert isinstance(results[1], InputError)
     assert results[0] == results[2] == recognizer.transcribe(good)
+
+
+def test_a_fault_of_ds2_at_one_recording_leaves_the_others_their_transcripts(
+    recognizer: Recognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One recording fails when its text is made, a long one while it is heard; both are among others."""
+    joined, heard = TranscriptBuilder.joined, TranscriptBuilder.heard
+
+    def joined_or_failed(self: TranscriptBuilder, segments: Sequence[Transcript], duration: float) -> Transcript:
+        if duration == 2.0:
+            raise ZeroDivisionError("of one recording")
+        return joined(self, segments, duration)
+
+    def heard_or_failed(self: TranscriptBuilder, *arguments: Any) -> Transcript:
+        if len(arguments) > 3 and arguments[3] > 0:
+            raise KeyError("later")
+        return heard(self, *arguments)
+
+    monkeypatch.setattr(TranscriptBuilder, "joined", joined_or_failed)
+    monkeypatch.setattr(TranscriptBuilder, "heard", heard_or_failed)
+    paths = [write_noise(tmp_path / f"{n}.wav", seconds) for n, seconds in enumerate([0.5, 2.0, 150.0, 1.0])]
+    results = [result for _, result in recognizer.transcribe_files(paths)]
+    assert [isinstance(result, Transcript) for result in results] == [True, False, False, True]
+    assert (
+        str(results[1]) == f"{paths[1]}: ds2 itself fails here, please report it: ZeroDivisionError: of one recording"
+    )
+    assert "KeyError: 'later'" in str(results[2])
+    assert isinstance(results[2], InputError)
+    assert isinstance(results[2].__cause__, KeyError)
 
 
 def test_segment_is_a_part_of_a_file(recognizer: Recognizer, tmp_path: Path) -> None:

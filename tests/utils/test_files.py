@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import signal
 import socket
 import stat
@@ -246,6 +247,20 @@ def test_lines_end_where_lines_end_alone(tmp_path: Path) -> None:
     """U+2028 and U+0085 are characters of a text, as JSON has it."""
     (tmp_path / "a.txt").write_bytes("one\u2028two\r\n\nthree\u0085four".encode())
     assert list(numbered_lines(tmp_path / "a.txt")) == [(1, "one\u2028two"), (3, "three\u0085four")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_a_text_is_read_as_its_byte_order_mark_says(tmp_path: Path, encoding: str) -> None:
+    mark = "\ufeff" if encoding.endswith(("le", "be")) else ""
+    (tmp_path / "a.srt").write_bytes(f"{mark}naïve 早\r\ntwo\n".encode(encoding))
+    assert read_text(tmp_path / "a.srt") == "naïve 早\ntwo\n"
+
+
+@pytest.mark.parametrize(("data", "why"), [(b"na\xefve", "UTF-8 (byte 2)"), (b"\xff\xfea", "UTF-16")])
+def test_a_text_in_another_encoding_is_refused_with_the_remedy(tmp_path: Path, data: bytes, why: str) -> None:
+    (tmp_path / "a.srt").write_bytes(data)
+    with pytest.raises(InputError, match=re.escape(f"a.srt: not valid {why}; convert it, such as by iconv")):
+        read_text(tmp_path / "a.srt")
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])

@@ -513,7 +513,7 @@ def test_a_bad_row_leaves_out_itself_alone(tmp_path: Path, digits: list[Utteranc
     (folder / "t.csv").write_text("path,text,speaker\na.flac,one,x\nb.flac\n")
     count, skipped = convert(folder / "t.csv", tmp_path / "m.jsonl", "", "nemo", None)
     assert (count, skipped) == (1, [f"{folder / 't.csv'}:3: expected 3 fields as in the header, got 1"])
-    for name, text in (("a", b"one"), ("b", b"\xff\xfe"), ("c", b"three")):
+    for name, text in (("a", b"one"), ("b", b"caf\xe9"), ("c", b"three")):
         (folder / f"{name}.txt").write_bytes(text)
     count, skipped = convert(folder, tmp_path / "n.jsonl", "", "nemo", None)
     assert count == 1
