@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from ds2.serve.prometheus import Metrics
 
@@ -49,6 +51,32 @@ def test_the_dashboard_reads_what_is_exported() -> None:
     used = [set(NAME.findall(expression)) for expression in expressions]
     assert all(used)
     assert set().union(*used) <= exported()
+
+
+def test_the_dashboard_has_the_keys_that_grafana_knows() -> None:
+    """Grafana's own types read it and write it again; what they do not know is lost."""
+
+    def through_grafana(text: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(JSONEncoder().encode(Dashboard.from_json(json.loads(text))))
+        return found
+
+    text = (DEPLOY / "grafana" / "ds2.json").read_text()
+    assert lost_keys(json.loads(text), through_grafana(text)) == []
+    wrong = text.replace('"legendFormat"', '"legendFormatt"').replace('"gridPos"', '"gridPosition"')
+    assert "panels.0.gridPosition" in lost_keys(json.loads(wrong), through_grafana(wrong))
+
+
+def lost_keys(before: Any, after: Any, place: str = "") -> list[str]:
+    """The places of `before` that `after` lacks or that have another value there."""
+    if isinstance(before, list):
+        before, after = (dict(enumerate(each)) if isinstance(each, list) else each for each in (before, after))
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return [] if before == after else [place]
+    return [
+        lost
+        for key, value in before.items()
+        for lost in lost_keys(value, after.get(key), f"{place}.{key}".removeprefix("."))
+    ]
 
 
 def test_the_runbook_has_an_entry_for_every_alert() -> None:
