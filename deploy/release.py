@@ -36,8 +36,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from release_image import build_image
 
-from ds2.data.known_file import digest_of
 from ds2.data.model_index import write_index
+from ds2.data.verified_download import digest_of
 
 ROOT = Path(__file__).parents[1]
 BUILDER = "setuptools==84.2.1"  # another version may write other bytes

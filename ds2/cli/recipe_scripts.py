@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ds2.cli.exits import BAD_INPUT
 from ds2.data.columnar import durations, values
+from ds2.data.corpus_archives import Archive, fetch_all
 from ds2.data.corpus_rows import corpus_folder
-from ds2.data.download import Archive, fetch_all
 from ds2.data.manifest import write_manifest
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError, counted

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ds2.audio.files import SUFFIXES, probe
-from ds2.data.download import unpack_once
+from ds2.data.corpus_archives import unpack_once
 from ds2.data.manifest import read_manifest
 from ds2.data.manifest_lines import MOST_SECONDS
 from ds2.data.utterance import Utterance

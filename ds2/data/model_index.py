@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from ds2.bundle import read_record
 from ds2.data.https_files import check_url, is_url, open_url
-from ds2.data.known_file import KnownFile, digest_of, fetch_known
+from ds2.data.verified_download import KnownFile, digest_of, fetch_known
 from ds2.utils.errors import InputError, printable
 from ds2.utils.files import make_folder, write_text
 from ds2.utils.model_names import MODELS, pulled_folder

@@ -7,9 +7,9 @@ from pathlib import Path
 from ds2.audio.files import SUFFIXES as AUDIO_SUFFIXES
 from ds2.data.utterance import RecordingSpan
 from ds2.recognition.align import AlignedRecording, align
+from ds2.recognition.given_subtitles import SUBTITLES, SubtitleCue, read_subtitles, retimed, spoken_text
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.recordings import OutputFolder, find_audio
-from ds2.recognition.subtitles import SUBTITLES, SubtitleCue, read_subtitles, retimed, spoken_text
 from ds2.utils.errors import InputError
 from ds2.utils.files import read_text
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from ds2.recognition.confidence import is_doubtful
 from ds2.recognition.cues import Cue, make_cues
+from ds2.recognition.format_inputs import Written
 from ds2.recognition.words import Word
-from ds2.recognition.written import Written
 from ds2.utils.errors import ParameterError, printable
 
 

@@ -17,11 +17,11 @@ from ds2.model_record import Record
 from ds2.recognition.calibration import Calibration, Judge
 from ds2.recognition.confidence import margins, posteriors, presence
 from ds2.recognition.foreign_words import warn_of_foreign_search
-from ds2.recognition.numerals import with_figures
 from ds2.recognition.options import DecoderOptions, hot_forms
 from ds2.recognition.plain_search import PlainSearch, with_hidden_words
 from ds2.recognition.punctuation import Punctuator
 from ds2.recognition.second_pass import make_rescorer
+from ds2.recognition.spoken_to_figures import with_figures
 from ds2.recognition.transcript import (
     Alternative,
     SegmentAlternatives,

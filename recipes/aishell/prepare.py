@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ds2.cli.recipe_scripts import parse_arguments, run_script, write_splits
+from ds2.data.corpus_archives import Archive, unpack_once
 from ds2.data.corpus_rows import Row, measured, read_table
-from ds2.data.download import Archive, unpack_once
 from ds2.utils.progress import Progress
 
 URL = "https://www.openslr.org/resources/33/data_aishell.tgz"

@@ -19,8 +19,8 @@ from pathlib import Path
 from ds2.audio.tensors import read_audio
 from ds2.cli.recipe_scripts import parse_arguments, run_script, write_splits
 from ds2.curation.connected_words import WordString, WordStringConfig, make_strings, write_strings
+from ds2.data.corpus_archives import Archive
 from ds2.data.corpus_rows import Row, manifest_rows, measured
-from ds2.data.download import Archive
 from ds2.data.utterance import Utterance
 from ds2.utils.progress import Progress
 

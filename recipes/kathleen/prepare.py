@@ -10,8 +10,8 @@ or a copy with a manifest.jsonl of its audio. Prompts occur in up to five record
 from pathlib import Path
 
 from ds2.cli.recipe_scripts import parse_arguments, run_script, write_splits
+from ds2.data.corpus_archives import Archive
 from ds2.data.corpus_rows import csv_rows, manifest_rows, measured
-from ds2.data.download import Archive
 from ds2.data.split import split
 
 NAME = "dataset-voice-kathleen-master"

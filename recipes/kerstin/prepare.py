@@ -10,8 +10,8 @@ or a copy with a manifest.jsonl of its audio. Sentences with digits are skipped:
 from pathlib import Path
 
 from ds2.cli.recipe_scripts import parse_arguments, run_script, write_splits
+from ds2.data.corpus_archives import Archive
 from ds2.data.corpus_rows import csv_rows, manifest_rows, measured
-from ds2.data.download import Archive
 from ds2.data.split import split
 
 COMMIT = "70c789620af10e9bad79b5035ecc606096e96847"

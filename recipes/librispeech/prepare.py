@@ -10,8 +10,8 @@ Of train-clean-5 (https://www.openslr.org/31), or a tar with its audio and a man
 from pathlib import Path
 
 from ds2.cli.recipe_scripts import parse_arguments, run_script, write_splits
+from ds2.data.corpus_archives import Archive
 from ds2.data.corpus_rows import Row, manifest_rows, measured
-from ds2.data.download import Archive
 from ds2.data.layouts import librispeech
 from ds2.data.split import cut_speakers
 

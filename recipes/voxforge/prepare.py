@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ds2.cli.recipe_scripts import parse_arguments, run_script, write_splits
+from ds2.data.corpus_archives import unpack_once
 from ds2.data.corpus_rows import Row, measured
-from ds2.data.download import unpack_once
 from ds2.data.split import split
 from ds2.utils.errors import InputError
 from ds2.utils.progress import Progress

@@ -15,10 +15,10 @@ from data.conftest import FileServer
 
 import ds2
 from ds2.cli.main import main
-from ds2.data import known_file
+from ds2.data import verified_download
 from ds2.data.https_files import check_url
-from ds2.data.known_file import KnownFile, fetch_known
 from ds2.data.model_index import ModelIndex, pull, read_index, write_index
+from ds2.data.verified_download import KnownFile, fetch_known
 from ds2.utils.errors import InputError
 from ds2.utils.model_names import MODELS, locate
 
@@ -30,7 +30,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cache of an empty home; no try waits for the next one."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("DS2_MODELS", raising=False)
-    monkeypatch.setattr(known_file, "WAITS", (0.0, 0.0))
+    monkeypatch.setattr(verified_download, "WAITS", (0.0, 0.0))
     return tmp_path / "home" / "ds2" / "models"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from data.conftest import FileServer
 
-from ds2.data.download import Archive, extract_archive, fetch, fetch_all
+from ds2.data.corpus_archives import Archive, extract_archive, fetch, fetch_all
 from ds2.utils.errors import InputError
 
 CONTENT = bytes(range(256)) * 1000

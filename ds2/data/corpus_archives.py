@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ds2.data.https_files import NOTHING_FOLLOWS, receive
-from ds2.data.known_file import digest_of
+from ds2.data.verified_download import digest_of
 from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder, read_text, to_disk, write_text
 

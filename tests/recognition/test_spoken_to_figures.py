@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import ds2
 from ds2.recognition.formats import to_json, to_srt
-from ds2.recognition.numerals import with_figures
+from ds2.recognition.spoken_to_figures import with_figures
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.words import Word
 from ds2.text import normalize
