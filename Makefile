@@ -76,9 +76,8 @@ release: $(VENV)/.dev
 	$(BIN)/python deploy/release.py --output dist --images $(IMAGES)
 
 package: release
-	bash tests/package.sh dist/*.whl
-	bash tests/package.sh dist/*.tar.gz
-	DS2_PYTHON=$(abspath $(BIN)/python) bash tests/release.sh
+	for package in dist/*.whl dist/*.tar.gz; do bash tests/package.sh $$package || exit 1; done
+	DS2_PYTHON=$(abspath $(BIN)/python) bash tests/release.sh dist
 
 lock: $(VENV)/.dev
 	$(BIN)/pip-compile --quiet --upgrade --all-extras --strip-extras --no-annotate --no-header --no-emit-options \

@@ -1,12 +1,13 @@
 """Start-up times of the command line, compared with `import torch` alone.
 
-    python benchmarks/startup.py [--rounds 7]
+    python benchmarks/startup.py [--rounds 7] [--wheel dist/ds2_speech-0.2.0-cp311-cp311-manylinux_2_29_x86_64.whl]
 
 Each command runs several times, in turn with the others, in a separate process; the script prints medians of the time
-on the wall and of the processor's time, which other work on the machine changes less. "transcribe" has the library
-of kernels that `ds2 warmup --library` links; "by numba" does without it, and "first transcribe" also has an empty cache
-of numba, as a fresh installation has. Python may keep its byte code, which pip makes when it installs. Goals: a first
-transcript of a fresh installation within 8 s, of a warm one within 0.7 s; help within 0.1 s.
+on the wall and of the processor's time, which other work on the machine changes less. "transcribe" has the library of
+kernels that `ds2 warmup --library` links; "by numba" does without it, and "first transcribe" also has an empty cache
+of numba, as a fresh checkout has. "first of a wheel" has the kernels that --wheel brings. Python may keep its byte
+code, which pip makes when it installs. Goals: a first transcript of a fresh installation within 8 s, of a warm one
+within 0.7 s; help within 0.1 s.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import soundfile
@@ -31,7 +33,9 @@ RECORDING = Path(__file__).parents[1] / "recipes" / "digits" / "audio" / "fsdd_t
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--wheel", type=Path)
+    arguments = parser.parse_args()
+    rounds = arguments.rounds
     ds2 = shutil.which("ds2", path=str(Path(sys.executable).parent)) or "ds2"
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/five_seconds.wav"
@@ -54,6 +58,11 @@ def main() -> None:
         times["first transcribe"] = [
             seconds(commands["transcribe"], {**BY_NUMBA, "NUMBA_CACHE_DIR": f"{folder}/cache"})
         ]
+        if arguments.wheel is not None:
+            with ZipFile(arguments.wheel) as archive:
+                archive.extractall(f"{folder}/wheel")
+            first = {"PYTHONPATH": f"{folder}/wheel", "NUMBA_CACHE_DIR": f"{folder}/none", "XDG_CACHE_HOME": folder}
+            times["first of a wheel"] = [seconds([sys.executable, "-m", "ds2", "transcribe", path], first)]
     for name, values in times.items():
         wall, processor = map(statistics.median, zip(*values, strict=True))
         print(f"{name:16} {wall:6.2f} s, {processor:6.2f} s of the processor")

@@ -1,6 +1,7 @@
 """Builds a release from the commit that is checked out, the same bytes each time: make release.
 
 ds2_speech-VERSION-py3-none-any.whl, ds2_speech-VERSION.tar.gz     for the package index
+ds2_speech-VERSION-cp311-cp311-manylinux_2_29_x86_64.whl           with compiled kernels, for the Python of this machine
 NAME.safetensors, NAME.md, models.json                             models for ds2 models pull
 ds2-VERSION-TARGET.tgz                                             images for docker load, those of --images
 sbom.json                                                          what the package brings along (CycloneDX)
@@ -35,6 +36,7 @@ from packageurl import PackageURL
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from release_image import build_image
+from release_wheel import add_kernels, can_link
 
 from ds2.data.model_index import write_index
 from ds2.data.verified_download import digest_of
@@ -66,6 +68,11 @@ def release(output: Path, images: Sequence[str] = ()) -> None:
             print(f"building the image {target}", flush=True)
             build_image(source, target, version, revision, output / f"ds2-{version}-{target}.tgz", int(seconds))
     normalise(sdist, int(seconds))
+    if can_link():
+        print("compiling kernels for the second wheel", flush=True)
+        add_kernels(wheel, int(seconds))
+    else:
+        print("no wheel with compiled kernels: that needs Linux on x86-64, g++ and Python's headers")
     write_index(output)
     (output / "sbom.json").write_text(bill_of_materials(wheel, int(seconds)))
     files = sorted(output.iterdir())

@@ -33,16 +33,22 @@ def warm_up(library: bool = False) -> Iterator[str]:
     Raises:
         InputError: there is no compiler of C++.
     """
-    if library:
-        from ds2.utils.kernel_linker import link, noting_calls
-
-        with noting_calls() as calls:
-            yield from _warm_up_inference()
-        yield str(link(calls))
-    else:
-        yield from _warm_up_inference()
+    yield from link_library() if library else _warm_up_inference()
     if find_spec("torch") is not None:
         yield from _warm_up_training()
+
+
+def link_library() -> Iterator[str]:
+    """Links what works without PyTorch into a library; yields what is ready, the path of the library last.
+
+    Raises:
+        InputError: there is no compiler of C++.
+    """
+    from ds2.utils.kernel_linker import link, noting_calls
+
+    with noting_calls() as calls:
+        yield from _warm_up_inference()
+    yield str(link(calls))
 
 
 def _warm_up_inference() -> Iterator[str]:

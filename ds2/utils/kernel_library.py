@@ -90,7 +90,7 @@ def _found_library() -> tuple[Any, dict[str, dict[str, str]]]:
     """
     if os.environ.get("DS2_KERNELS") == "numba":
         return None, {}
-    for path in library_places():
+    for path in [*library_places(), *_for_many_processors()]:
         try:
             table = json.loads(path.with_suffix(".json").read_text())
             if (needed := NEEDED.get(os.environ.get(NAME, ""), "")) not in processor_line():
@@ -116,8 +116,18 @@ def _imported(path: Path) -> Any:
 def library_places() -> list[Path]:
     """Where a library for this Python and processor may lie: in the package, and in the user's cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ds2" / "kernels"
-    name = f"{MODULE}-{_processor()}{EXTENSION_SUFFIXES[0]}"
+    name = _library_name(_processor())
     return [PACKAGE / "compiled" / name, cache / name]
+
+
+def _for_many_processors() -> list[Path]:
+    """The libraries that a wheel may hold and that this processor can run, unless NUMBA_CPU_NAME wants another one."""
+    able = [name for name, needed in NEEDED.items() if needed in processor_line() and NAME not in os.environ]
+    return [PACKAGE / "compiled" / _library_name(name) for name in reversed(able)]
+
+
+def _library_name(processor: str) -> str:
+    return f"{MODULE}-{processor}{EXTENSION_SUFFIXES[0]}"
 
 
 def _processor() -> str:

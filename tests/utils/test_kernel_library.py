@@ -16,6 +16,7 @@ from hypothesis.extra import numpy as arrays
 
 import ds2
 from ds2.utils.kernel_library import kinds, traits
+from ds2.utils.processor import processor_flags
 
 CALLS = """
 import numpy
@@ -131,6 +132,28 @@ def test_without_what_it_needs_linking_ends_in_one_line(package: Path, lacking: 
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ds2.utils.errors.InputError: ")
     assert last.endswith("a library needs setuptools, compilers of C and C++, and Python's headers (g++, python3-dev)")
+
+
+def test_a_library_for_many_processors_comes_after_that_of_this_one(package: Path, tmp_path: Path) -> None:
+    """A wheel holds one for every processor with AVX2; another name of a processor asks for another library."""
+    if "avx2" not in processor_flags():
+        pytest.skip("needs a processor with AVX2")
+    place = "from ds2.utils.kernel_library import library_place; print(library_place())"
+    shutil.copytree(package, tmp_path / "copy")
+    [own] = (tmp_path / "copy" / "ds2" / "compiled").glob("*.so")
+    wide = own.with_name(own.name.replace(own.name.split(".")[0], "ds2_kernels-x86-64-v3"))
+    for suffix in (".so", ".json"):
+        shutil.copyfile(own.with_suffix(suffix), wide.with_suffix(suffix))
+    assert run(tmp_path / "copy", place).stdout.strip() == str(own)
+    own.unlink()
+    own.with_suffix(".json").unlink()
+    assert run(tmp_path / "copy", place).stdout.strip() == str(wide)
+    assert run(tmp_path / "copy", f"{WITHOUT_NUMBA}\n{USE}").stdout.strip() == f"{BOTH}True"
+    for variable in ("NUMBA_CPU_NAME", "DS2_KERNELS"):
+        named = f"import os; os.environ[{variable!r}] = {'generic' if 'CPU' in variable else 'numba'!r}"
+        assert run(tmp_path / "copy", f"{named}\n{place}").stdout.strip() == "None"
+    older = "from ds2.utils import kernel_library; kernel_library.processor_line = lambda: 'flags: sse2'"
+    assert run(tmp_path / "copy", f"{older}\n{place}").stdout.strip() == "None"
 
 
 def test_a_copy_with_other_times_is_used(package: Path, tmp_path: Path) -> None:
