@@ -7,58 +7,38 @@ display  On   May   25th,           he   paid   $20.
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from text_to_num import find_numbers
 
 from ds2.recognition.false_stops import goes_on, in_a_sentence, without_false_stops
-from ds2.recognition.spoken_words import DIGITS, ROUND, SCALES, are_joined, spoken_words
+from ds2.recognition.spoken_dates import (
+    CENTURIES,
+    TEMPORAL,
+    clock_time,
+    is_year_despite_marks,
+    month_of,
+    year,
+)
+from ds2.recognition.spoken_words import DIGITS, ROUND, SCALES, TEENS, Number, are_joined, are_whole, spoken_words
 from ds2.recognition.words import Word, at_once
 from ds2.utils.spoken_numbers import MONTHS
 
 LEAST = 10  # smaller numbers stay words, unless a unit or a month is beside them
-GROUPED = 10_000  # from here on commas divide thousands: years have none
-LAST_YEAR = 2100  # a number beyond it that is said by thousands is no year
-TEMPORAL = frozenset("after before by during in on since until".split())
 DATED = ("the", "of", "early", "late", "year")  # in a time, before its numbers
-CENTURIES = range(13, 21)  # "nineteen eighty four"; below, two numbers are rather a time of day
 VAGUE = {f"{scale}s" for scale in SCALES}  # "thousands of men"
 TENS = "twenties thirties forties fifties sixties seventies eighties nineties".split()
 DECADES = dict(zip(TENS, range(20, 100, 10), strict=True))
 FIGURES = re.compile(r"\d+(?:\.\d+)?(?:st|nd|rd|th)?")
-ORDINAL = ("th", "first", "second", "third")  # the ends of their words
 COUNTING = "a an one another every each per".split()  # "a thirty second break"
 MONEY = {"dollar": "$", "dollars": "$", "euro": "€", "euros": "€"}
 POUNDS = ("pound", "pounds")
+SINGLE_COINS = ("dollar", "pound", "euro")  # "a dollar fifty"
+BELOW_HUNDRED = frozenset([*DIGITS, *TEENS, *ROUND])  # what numbers below a hundred are made of
 CENTS = {"$": "cents", "€": "cents", "£": "pence"}
 UNITS = {("percent",): "%", ("per", "cent"): "%"}
 COUNTED = [(unit,) for unit in (*MONEY, *POUNDS, "cent", "cents", "pence")] + list(UNITS)
 HALVES = {("a", "m"): " a.m.", ("am",): " a.m.", ("p", "m"): " p.m.", ("pm",): " p.m."}
-
-
-@dataclass(frozen=True)
-class Number:
-    """The words `first` to `past` - 1, in figures."""
-
-    first: int
-    past: int
-    text: str
-
-    @property
-    def ordinal(self) -> bool:
-        """Whether it is a place in an order, such as 3rd."""
-        return self.text.endswith(("st", "nd", "rd", "th"))
-
-    @property
-    def value(self) -> float:
-        """The number that is meant."""
-        return float(self.text[:-2] if self.ordinal else self.text)
-
-    def figures(self, words: Sequence[Word]) -> str:
-        """The number in figures, its thousands separated unless it may be a year."""
-        by_thousands = any(word.text == "thousand" for word in words[self.first : self.past])
-        least = LAST_YEAR if by_thousands else GROUPED
-        return f"{int(self.value):,}" if self.text.isdecimal() and self.value >= least else self.text
 
 
 def with_figures(words: Sequence[Word]) -> tuple[Word, ...]:
@@ -79,7 +59,7 @@ def with_figures(words: Sequence[Word]) -> tuple[Word, ...]:
         shown = number.text if mark == "." and number.text.endswith(".") else number.text + mark
         for place in range(number.first, number.past):
             found[place] = replace(words[place], display=shown if place == number.first else "")
-        if number.ordinal and (month := _month(words, number)) is not None:
+        if number.ordinal and (month := month_of(words, number)) is not None:
             found[month] = replace(words[month], display=words[month].shown.capitalize())
     return tuple(found)
 
@@ -112,8 +92,11 @@ def _number_runs(words: Sequence[Word]) -> list[list[Number]]:
     runs: list[list[Number]] = []
     for chain in _chains(words):
         pairs = [chain[place : place + 2] for place in range(0, len(chain), 2)]
-        is_divided = not _whole(words, chain[0].first, chain[-1].past)
-        if is_divided and all(len(pair) == 2 and _is_year_despite_marks(words, *pair) for pair in pairs):
+        if len(chain) > 2 and all(later.value == number.value + 1 for number, later in itertools.pairwise(chain)):
+            runs += [[number] for number in chain]  # somebody counts
+            continue
+        is_divided = not are_whole(words, chain[0].first, chain[-1].past)
+        if is_divided and all(len(pair) == 2 and is_year_despite_marks(words, *pair) for pair in pairs):
             runs += pairs
         else:
             runs += _undivided(words, chain)
@@ -139,58 +122,29 @@ def _chains(words: Sequence[Word]) -> list[list[Number]]:
 
 
 def _undivided(words: Sequence[Word], chain: Sequence[Number]) -> list[list[Number]]:
-    """The numbers of a chain in runs, between which there are marks."""
+    """The numbers of a chain in runs, between which there are marks; none divides "seven. Oh, five p m"."""
     runs = [[chain[0]]]
     for last, number in itertools.pairwise(chain):
-        if _whole(words, last.first, number.past):
+        is_time = number.first > last.past and any(_are_said_at_once(words, number.past, half) for half in HALVES)
+        if is_time or are_whole(words, last.first, number.past):
             runs[-1].append(number)
         else:
             runs.append([number])
     return runs
 
 
-def _is_year_despite_marks(words: Sequence[Word], century: Number, year: Number) -> bool:
-    """Whether two numbers make a year, and if a mark divides them hardly a list or a guess: "twenty, twenty five"."""
-    if _year(century, year) is None:
-        return False
-    sure = year.first > century.past or _whole(words, century.first, year.past) or _ends_a_date(words, century.first)
-    return sure or year.value > 2 * century.value
-
-
-def _ends_a_date(words: Sequence[Word], past: int) -> bool:
-    """Whether the words before `past` are a day and a month, as in "november the eleventh"."""
-    if past < 2 or not words[past - 1].text.endswith(ORDINAL) or not at_once(words[past - 1], words[past]):
-        return False
-    return any(word.text in MONTHS for word in words[max(0, past - 4) : past - 1])
-
-
 def _figure(words: Sequence[Word], run: Sequence[Number]) -> Number | None:
     """A run of numbers in figures, with the unit that follows; None if it stays in words."""
     first, past = run[0].first, run[-1].past
     for unit, half in HALVES.items():
-        # Also "at ten, a m": what is said at once is one time.
-        if _are_said_at_once(words, past, unit) and (clock := _clock_time(run)):
+        # Also "at ten, a m": what is said at once is one time. "It is eleven, am I late" tells no half.
+        if unit == ("am",) and words[past + 1 : past + 2] and words[past + 1].text == "i":
+            continue
+        if _are_said_at_once(words, past, unit) and (clock := clock_time(run)):
             return Number(first, past + len(unit), clock + half)
     if len(run) == 2:  # a year, but not before a unit: "fifteen ninety nine cents"
-        return None if any(_follows(words, past, unit) for unit in COUNTED) else _year(*run)
+        return None if any(_follows(words, past, unit) for unit in COUNTED) else year(words, *run)
     return _single(words, run[0]) if len(run) == 1 else None
-
-
-def _clock_time(run: Sequence[Number]) -> str:
-    """The hour, and the minutes if they were said; empty if the numbers are no time of day."""
-    if any(not number.text.isdecimal() for number in run) or not 1 <= run[0].value <= 12:
-        return ""
-    if len(run) == 1:
-        return run[0].text
-    return f"{run[0].text}:{int(run[1].value):02}" if len(run) == 2 and run[1].value < 60 else ""
-
-
-def _year(century: Number, year: Number) -> Number | None:
-    by_oh = year.first > century.past
-    fits = year.text.isdecimal() and (1 <= year.value < 10 if by_oh else 10 <= year.value < 100)
-    if not century.text.isdecimal() or century.value not in CENTURIES or not fits:
-        return None
-    return Number(century.first, year.past, f"{century.text}{int(year.value):02}")
 
 
 def _single(words: Sequence[Word], number: Number) -> Number | None:
@@ -202,9 +156,11 @@ def _single(words: Sequence[Word], number: Number) -> Number | None:
         if before in COUNTING and past - first == 2 and words[past - 1].text == "second" and is_joined:
             return None
         counted = number.value >= LEAST and words[first].text not in SCALES
-        return number if counted or _month(words, number) is not None else None
+        return number if counted or month_of(words, number) is not None else None
     if after in DECADES and number.value in CENTURIES and _follows(words, past, (after,)):
         return Number(first, past + 1, f"{number.text}{DECADES[after]}s")
+    if _shares_a_scale(words, number) or (before in SINGLE_COINS and words[first - 2].text in ("a", "one")):
+        return None
     # "quarter to twelve", "three and twenty"
     joined = (words[first - 2].text, before) if first > 1 else ("", "")
     if joined == ("quarter", "to") or (before == "and" and _is_digit_before_tens(words, number)):
@@ -225,21 +181,31 @@ def _single(words: Sequence[Word], number: Number) -> Number | None:
     return Number(first, past, number.figures(words)) if number.value >= LEAST or "." in number.text else None
 
 
+def _shares_a_scale(words: Sequence[Word], number: Number) -> bool:
+    """Whether "thousand" counts for two numbers, as in "ten or twelve thousand", "between three and four thousand"."""
+    texts = ["", "", *(word.text for word in words), "", ""]
+    first, past = number.first + 2, number.past + 2
+
+    def is_link(place: int, start: int) -> bool:
+        return texts[place] in ("or", "to") or (texts[place] == "and" and texts[start - 1] == "between")
+
+    end, start = past + 1, first - 1
+    while texts[end] in BELOW_HUNDRED:
+        end += 1
+    while texts[start - 1] in BELOW_HUNDRED:
+        start -= 1
+    with_scale = not set(SCALES).isdisjoint(texts[first:past])
+    if with_scale:
+        return start < first - 1 and is_link(first - 1, start)
+    return end > past + 1 and texts[end] in SCALES and is_link(past, first)
+
+
 def _is_digit_before_tens(words: Sequence[Word], number: Number) -> bool:
     """Whether the number is the twenty of "three and twenty", not of "fifty three and twenty"."""
     if number.first < 2 or words[number.first].text not in ROUND or number.past > number.first + 1:
         return False
     tens = words[number.first - 3].text if number.first > 2 else ""
     return words[number.first - 2].text in DIGITS and tens not in ROUND
-
-
-def _month(words: Sequence[Word], day: Number) -> int | None:
-    """The place of the month in "may fifth", "the fifth of may"; None where there is none."""
-    before, after = day.first - 1, day.past + 1
-    if before >= 0 and words[before].text in MONTHS:
-        return before
-    dated = after < len(words) and words[after - 1].text == "of" and words[after].text in MONTHS
-    return after if dated else None
 
 
 def _money(words: Sequence[Word], number: Number, sign: str) -> Number:
@@ -251,7 +217,7 @@ def _money(words: Sequence[Word], number: Number, sign: str) -> Number:
         end = start + cents.end
         is_named = _follows(words, end, (CENTS[sign],))
         is_last = end == len(words) or not are_joined(words[end - 1], words[end])
-        follows = _whole(words, past - 1, start + 1) or (is_named and at_once(*words[past - 1 : past + 1]))
+        follows = are_whole(words, past - 1, start + 1) or (is_named and at_once(*words[past - 1 : past + 1]))
         if not (follows and cents.start == 0 and cents.text.isdecimal() and cents.value < 100):
             continue
         if is_named or (start == past and is_last and cents.value >= LEAST):
@@ -261,7 +227,7 @@ def _money(words: Sequence[Word], number: Number, sign: str) -> Number:
 
 def _follows(words: Sequence[Word], place: int, texts: tuple[str, ...]) -> bool:
     """These words come at `place`, with nothing between them and the word before."""
-    return _are_said_at_once(words, place, texts) and _whole(words, place - 1, place + len(texts))
+    return _are_said_at_once(words, place, texts) and are_whole(words, place - 1, place + len(texts))
 
 
 def _are_said_at_once(words: Sequence[Word], place: int, texts: tuple[str, ...]) -> bool:
@@ -270,8 +236,3 @@ def _are_said_at_once(words: Sequence[Word], place: int, texts: tuple[str, ...])
     return tuple(word.text for word in found[1:]) == texts and all(
         itertools.starmap(at_once, itertools.pairwise(found))
     )
-
-
-def _whole(words: Sequence[Word], first: int, past: int) -> bool:
-    """Neither a mark nor a pause divides the words."""
-    return all(are_joined(words[place], words[place + 1]) for place in range(first, past - 1))

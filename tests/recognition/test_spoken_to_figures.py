@@ -112,6 +112,30 @@ two or three hundred men|two or three hundred men
 four or five thousand dollars|four or five thousand dollars
 twenty or thirty people|20 or 30 people
 fifty two or sixty people|52 or 60 people
+five thousand seven hundred, nineteen writs|5,719 writs
+eighty. one thousand seven hundred ninety. one pounds|81,791 pounds
+two hundred, nineteen|200, 19
+between three and four thousand pounds|between three and four thousand pounds
+between twenty and thirty people|between 20 and 30 people
+ten or twelve thousand travellers|ten or twelve thousand travellers
+forty to fifty thousand|forty to fifty thousand
+two thousand to three thousand people|2000 to 3,000 people
+ten of us and five thousand men|10 of us and 5,000 men
+i may second that motion|i may second that motion
+they march first and we march second|they march first and we march second
+We left. May first was warm, march second cold|We left. May 1st was warm, March 2nd cold
+from may first to march fifth|from May 1st to March 5th
+born march fifth|born March 5th
+fifteen sixteen year olds|fifteen sixteen year olds
+sixteen seventeen year old boys|sixteen seventeen year old boys
+nineteen eighteen|1918
+in seventeen fifteen, between seventeen fourteen and seventeen fifteen|in 1715, between 1714 and 1715
+they won the game seventeen fifteen|they won the game seventeen fifteen
+thirteen fourteen fifteen sixteen|13 14 15 16
+at seven. Oh, five p m.|at 7:05 p.m.
+wake me at ten oh five a m|wake me at 10:05 a.m.
+a dollar fifty|a dollar fifty
+it is eleven am i late|it is 11 am i late
 five to twenty percent|five to twenty percent
 six and seventy|six and seventy
 two thousand three hundred and fifty people in two thousand and five|2,350 people in 2005
@@ -121,6 +145,9 @@ seven pounds and fifty pence, twelve pounds of rice|£7.50, 12 pounds of rice
 
 # Spoken in two ways that are the same figures, of which normalisation can choose only one.
 SAID_OTHERWISE = {
+    "five thousand seven hundred nineteen writs": "five thousand seven hundred and nineteen writs",
+    "eighty one thousand seven hundred ninety one pounds": "eighty one thousand seven hundred and ninety one pounds",
+    "it is eleven am i late": "it is eleven a m i late",
     "twelve hundred dollars": "one thousand two hundred dollars",
     "nineteen hundred dollars": "one thousand nine hundred dollars",
     "the hundredth time": "the one hundredth time",
