@@ -232,6 +232,8 @@ def _checked_source(path: str | Path | InMemory) -> bytes | IO[bytes]:
         size = fetched(path).stat().st_size
         if path.is_dir():
             raise InputError(f"{path}: is a folder, not an audio file")
+        if path.is_fifo():
+            raise InputError(f"{path}: a pipe, which cannot be read twice; give its sound as standard input, -")
         if size == 0:
             raise InputError(f"{path}: empty file (0 bytes)")
         with path.open("rb") as file:

@@ -127,7 +127,7 @@ def stats_command(manifest: Positional[Path], picture: Maybe[Path] = None) -> in
         need("matplotlib")
     print(describe(manifest))
     if picture is not None:
-        draw_statistics(picture, read_manifest(manifest), printable(manifest.name))
+        draw_statistics(picture, read_manifest(manifest, repeated=True), printable(manifest.name))
         print(picture)
     return 0
 

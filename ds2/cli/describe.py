@@ -194,7 +194,7 @@ def _describe_words(bundle: Bundle) -> list[str]:
 
 def describe_manifest(path: Path) -> str:
     """Returns the text of `ds2 info` on a manifest: utterances, hours, speakers, durations, words, characters."""
-    figures = summary(read_manifest(path))
+    figures = summary(read_manifest(path, repeated=True))
     characters = " ".join(f"{character!r}:{count}" for character, count in figures.characters.items())
     shown = characters if len(figures.characters) <= CHARACTERS_SHOWN else characters[: 10 * CHARACTERS_SHOWN] + " ..."
     return "\n".join(

@@ -31,7 +31,7 @@ def build_command(
     Example: ds2 lm build corpus.txt -o lm.arpa.gz --order 5 --prune 0 0 1 --language en
 
     Args:
-        corpus: Text files, plain or .gz.
+        corpus: Text files, plain or .gz; - reads standard input.
         output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form, which loads at once.
         order: Length of the longest n-gram.
         prune: For each order, leave out n-grams seen no more often than this; the last number also applies to the rest.
@@ -43,7 +43,7 @@ def build_command(
     """
     from ds2.lm.estimate import EstimateConfig
     from ds2.lm.model_files import build, describe_lm
-    from ds2.utils.files import check_writable
+    from ds2.utils.files import check_writable, repeatable
     from ds2.utils.logs import shown_log
 
     check_text_language(language)
@@ -55,11 +55,11 @@ def build_command(
     if not corpus:
         raise InputError("lm build: name at least one text file")
     check_writable(output)
-    _warn_of_unusual(corpus if language is None else tuple(filter(None, [counting.words])))
     if language == "zh" and not characters:
         print("ds2: Chinese has no spaces, so that each sentence is one word: give --characters", file=sys.stderr)
-    with shown_log():
-        model = build(list(corpus), output, config, characters, language)
+    with repeatable(corpus) as texts, shown_log():
+        _warn_of_unusual(texts if language is None else tuple(filter(None, [counting.words])))
+        model = build(texts, output, config, characters, language)
     print(describe_lm(model, output))
     return 0
 
@@ -130,15 +130,16 @@ def vocabulary_command(
         language: Normalise the texts of this language, as ds2 lm build does; by default they stay unchanged.
     """
     from ds2.lm.texts import choose_words
-    from ds2.utils.files import check_writable, write_lines
+    from ds2.utils.files import check_writable, repeatable, write_lines
 
     check_text_language(language)
     if not texts or size < 1:
         raise InputError("lm vocabulary: name at least one text, and a --size of at least 1")
     check_writable(output)
-    if language is None:
-        _warn_of_unusual([*texts, dev])
-    words, weights = choose_words(texts, dev, size, language)
+    with repeatable([*texts, dev]) as readable:
+        if language is None:
+            _warn_of_unusual(readable)
+        words, weights = choose_words(readable[:-1], readable[-1], size, language)
     write_lines(output, words)
     print("\n".join(f"{path}: weight {weight:.4f}" for path, weight in zip(texts, weights, strict=True)))
     print(f"{output}: {len(words):,} words")
@@ -167,7 +168,7 @@ def lm_mix_command(
     """
     from ds2.lm.model_files import describe_lm, mix_models, read_orders, weigh
     from ds2.lm.ngram import NGram
-    from ds2.utils.files import check_writable
+    from ds2.utils.files import check_writable, repeatable
 
     check_text_language(language)
     if (dev is None) == (not weights):
@@ -179,9 +180,10 @@ def lm_mix_command(
     check_writable(output)
     parts = [read_orders(path) for path in models]
     if dev is not None:
-        found = weigh([NGram.from_orders(*part) for part in parts], dev, characters, language)
-        if found.unknown:
-            _warn_of_unknown([dev], characters, language)
+        with repeatable([dev]) as texts:
+            found = weigh([NGram.from_orders(*part) for part in parts], texts[0], characters, language)
+            if found.unknown:
+                _warn_of_unknown(texts, characters, language)
         weights = tuple(found.weights)
         print(f"{dev}: perplexity {found.mixed:.2f} over {found.words:,} words and sentence ends", end="")
         print(f" but the {found.unknown:,} unknown")
@@ -263,11 +265,13 @@ def score_command(
     """
     from ds2.lm.model_files import perplexity
     from ds2.lm.sentence_model import load_sentence_model
+    from ds2.utils.files import repeatable
 
     check_text_language(language)
-    value, count, unknown = perplexity(load_sentence_model(model), text, characters, language)
-    if unknown:
-        _warn_of_unknown([text], characters, language)
+    with repeatable([text]) as texts:
+        value, count, unknown = perplexity(load_sentence_model(model), texts[0], characters, language)
+        if unknown:
+            _warn_of_unknown(texts, characters, language)
     print(f"perplexity {value:.2f} over {count:,} words and sentence ends, {unknown:,} unknown")
     return 0
 

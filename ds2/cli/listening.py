@@ -37,7 +37,8 @@ def listen_command(
     Example: ds2 listen --file talk.wav
 
     Args:
-        file: Recording to play in real time instead of the microphone; - reads standard input.
+        file: Recording to play in real time instead of the microphone, with a header, such as that of WAV; - reads
+            standard input.
         device: Number or part of the name of the microphone; by default the system's.
         decoder: Options of the search.
     """

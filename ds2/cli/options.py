@@ -45,7 +45,8 @@ Model = Annotated[
     tyro.conf.arg(
         metavar="MODEL",
         help="Bundle of a trained model, or the name of one (ds2 models list): english (read English sentences), "
-        "mandarin (read Mandarin), digits (English digits in recordings) or digits-streaming (the same, also live).",
+        "mandarin (read Mandarin; in a checkout), digits (English digits in recordings) or digits-streaming (the same, "
+        "also live).",
     ),
 ]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE", help="auto, cpu or cuda.")]
@@ -95,7 +96,7 @@ Normalize = Annotated[
     NORMAL_FORM,
     tyro.conf.arg(
         help="Normalise the texts first: lower case, no punctuation, numbers as words of this language; other leaves "
-        "numbers as they are.",
+        "numbers as they are. By default where it lets the model write more of the texts.",
         help_behavior_hint="",
     ),
 ]

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ from ds2.cli.options import (
     Typed,
 )
 from ds2.cli.overwriting import refuse_overwriting
-from ds2.cli.references import comparable_references, warn_of_marks
+from ds2.cli.references import choose_form, comparable_references
 from ds2.cli.standard_streams import standard_input
 from ds2.utils.errors import InputError, ParameterError, counted, printable
 from ds2.utils.extras import need
@@ -267,17 +267,16 @@ def evaluate_command(
     utterances: Sequence[Utterance] = read_manifest(manifest)
     if outputs.by is not None:
         check_field(outputs.by, utterances)
-    form = normal_form(normalize)
     others = {name: open_other(name, utterances, compute.device) for name in outputs.against}
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
+    written = [text for other in others.values() if isinstance(other, Mapping) for text in other.values()]
+    form = normal_form(normalize := choose_form(recognizer.tokenizer, utterances, normalize, written))
     utterances = comparable_references(recognizer.tokenizer, utterances, normalize)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = evaluate(recognizer, utterances, progress.step, form)
     case = comparable_case(recognizer.tokenizer)
     said = {name: map(form, texts_of(other, result.utterances)) for name, other in others.items()}
     texts = {name: list(map(case, each)) for name, each in said.items()}
-    if normalize is None:
-        warn_of_marks(texts, result.references)
     return report_evaluation(result, recognizer.name, texts, outputs)
 
 

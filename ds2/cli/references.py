@@ -2,11 +2,9 @@
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from operator import ne
 from typing import TYPE_CHECKING
-
-from ds2.utils.errors import printable
 
 if TYPE_CHECKING:
     from ds2.data.utterance import Utterance
@@ -37,18 +35,40 @@ def comparable_references(
 def learnable_references(
     tokenizer: "Tokenizer", utterances: "Sequence[Utterance]", normalize: str | None
 ) -> "Sequence[Utterance]":
-    """Like `comparable_references`, by default in the normal form where that lets the model write more of them: what is
-    fitted to texts that it cannot write is wrong."""
-    if normalize is None and (normalize := _helping_language(tokenizer, utterances)) is not None:
-        print(f"ds2: the texts are taken in their normal form, as by --normalize {normalize}", file=sys.stderr)
-    return comparable_references(tokenizer, utterances, normalize)
+    """Like `comparable_references`, by default as `choose_form` says: what is fitted to texts that a model cannot write
+    is wrong."""
+    return comparable_references(tokenizer, utterances, choose_form(tokenizer, utterances, normalize))
+
+
+def choose_form(
+    tokenizer: "Tokenizer", utterances: "Sequence[Utterance]", normalize: str | None, others: Iterable[str] = ()
+) -> str | None:
+    """The language in whose normal form texts are taken, None if they are taken as they are; says which.
+
+    By default the normal form is taken where it lets the model write more of the references, or where others' texts
+    have marks that no reference has.
+    """
+    from ds2.recognition.compared_transcripts import foreign_marks
+
+    if normalize is not None:
+        return normalize
+    language = _helping_language(tokenizer, utterances)
+    if language is None and foreign_marks(others, (utterance.text for utterance in utterances)):
+        language = _language(tokenizer)
+    if language is not None:
+        print(f"ds2: the texts are taken in their normal form, as by --normalize {language}", file=sys.stderr)
+    return language
+
+
+def _language(tokenizer: "Tokenizer") -> str:
+    return "zh" if tokenizer.ideographs else "en"
 
 
 def _helping_language(tokenizer: "Tokenizer", utterances: "Sequence[Utterance]") -> str | None:
     """The language in whose normal form a model can write more of the references; None where it cannot."""
     from ds2.recognition.evaluate import beyond_alphabet, comparable_case, normal_form, with_texts
 
-    language, in_case = "zh" if tokenizer.ideographs else "en", comparable_case(tokenizer)
+    language, in_case = _language(tokenizer), comparable_case(tokenizer)
     if not (written := beyond_alphabet(tokenizer, with_texts(utterances, in_case))):
         return None
     readable = with_texts(with_texts(utterances, normal_form(language)), in_case)
@@ -75,13 +95,3 @@ def warn_of_few(utterances: "Sequence[Utterance]") -> None:
 def shown_area(area: float) -> str:
     """An area under ROC; NaN: the words had no two kinds."""
     return "unknown without both right and wrong words" if math.isnan(area) else f"{area:.3f}"
-
-
-def warn_of_marks(texts: "Mapping[str, Sequence[str]]", references: "Sequence[str]") -> None:
-    """A line on each of others' transcripts with marks that no reference has."""
-    from ds2.recognition.compared_transcripts import foreign_marks
-
-    for name, said in texts.items():
-        if marks := foreign_marks(said, references):
-            line = f"{printable(name)}: has {marks} and no reference has, which makes words wrong"
-            print(f"ds2: {line}; --normalize en brings all to the normal form", file=sys.stderr)

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, get_worker_info
 
 from ds2.audio.augment import Augmenter
 from ds2.audio.tensors import read_audio
 from ds2.data.sampler import Key
 from ds2.data.utterance import Utterance
 from ds2.text import Tokenizer
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, WorkerError
 from ds2.utils.object_storage import StorageError
 
 
@@ -102,13 +102,29 @@ def read_utterance(utterance: Utterance, sample_rate: int) -> Tensor:
 
 
 def collate(items: Sequence[Example | InputError]) -> Batch:
-    """Pads examples to a batch; the unreadable ones become lines in `skipped`."""
+    """Pads examples to a batch; the unreadable ones become lines in `skipped`.
+
+    Raises:
+        WorkerError: in a worker of a DataLoader, whose shared memory is full.
+    """
     examples = [item for item in items if isinstance(item, Example)]
     samples, sample_lengths = pad([example.samples for example in examples])
     targets, target_lengths = pad([example.targets for example in examples])
     utterances = [example.utterance for example in examples]
     skipped = [str(item) for item in items if isinstance(item, InputError)]
+    if get_worker_info() is not None:
+        _share((samples, sample_lengths, targets, target_lengths))
     return Batch(samples, sample_lengths, targets, target_lengths, utterances, skipped)
+
+
+def _share(tensors: Sequence[Tensor]) -> None:
+    """Moves a worker's tensors into shared memory; by default a thread does it, whose errors nobody hears."""
+    try:
+        for tensor in tensors:
+            tensor.share_memory_()
+    except RuntimeError as error:
+        remedy = "give it more (docker's shm-size), or take fewer data.workers"
+        raise WorkerError(f"the shared memory of this machine, /dev/shm, is full; {remedy}") from error
 
 
 def pad(rows: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

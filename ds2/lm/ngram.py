@@ -226,7 +226,7 @@ class NGram:
             arrays = {name: mapped[name] for name in names}
             words, order = json.loads(metadata["words"]), int(metadata["order"])
         except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+            raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
         except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
             raise InputError(f"{path}: neither an ARPA file nor a language model of ds2, or cut off") from error
         try:

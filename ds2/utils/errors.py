@@ -20,6 +20,14 @@ class InputError(ValueError):
         super().__init__(line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}")
 
 
+class WorkerError(InputError):
+    """What ends a training, raised where a process of a DataLoader reads its data: not one damaged file of many."""
+
+    def __init__(self, message: str):
+        """A DataLoader hands the error of its worker over with a traceback in front, which is left out."""
+        super().__init__(message.rpartition(f"{type(self).__name__}: ")[2].strip())
+
+
 class TooLong(InputError):
     """A recording is longer than is allowed."""
 

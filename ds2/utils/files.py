@@ -234,6 +234,33 @@ def read_text(path: str | Path) -> str:
     return text
 
 
+@contextlib.contextmanager
+def repeatable(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """The paths of texts that are read several times; a temporary file takes the place of a pipe, or of "-", standard
+    input.
+
+    Raises:
+        InputError: a pipe cannot be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="ds2-") as folder:
+        found = []
+        for number, path in enumerate(paths):
+            if str(path) == "-" or path.is_fifo():
+                found.append(Path(folder) / f"pipe{number}.txt")
+                _copy_pipe("/dev/stdin" if str(path) == "-" else path, found[-1])
+            else:
+                found.append(path)
+        yield found
+
+
+def _copy_pipe(pipe: str | Path, target: Path) -> None:
+    try:
+        with open(pipe, "rb") as source, target.open("wb") as copy:
+            shutil.copyfileobj(source, copy)
+    except OSError as error:
+        raise InputError(f"{pipe}: cannot be read ({error.strerror})") from error
+
+
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """The lines of a text file that are not blank, and their numbers, from 1.
 

@@ -13,6 +13,10 @@ FOLDERS = {  # a file in one: whose it is
     "best.safetensors": "a training",
 }
 LANGUAGES = {"mandarin": ("zh", "Mandarin")}  # of the models of the package that know another one than English
+NOT_INSTALLED = (  # why a model of the package that no wheel holds is not there
+    "not in the installed package; it lies in ds2/models of a checkout and among the files of a release: name its "
+    "path, name its folder in DS2_MODELS, or bring it by ds2 models pull"
+)
 MODELS = Path(__file__).parents[1] / "models"
 
 
@@ -33,6 +37,8 @@ def locate(path: str | Path) -> Path:
     if path.name not in named:
         if path.suffix:
             return path
+        if path.name in LANGUAGES:
+            raise InputError(f"{path}: {NOT_INSTALLED}")
         near = difflib.get_close_matches(path.name, named, 1)
         names = f"({', '.join(named) or 'none: the package was installed without them'})"
         meant = f"; did you mean {near[0]}?" if near else f" {names}"

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, WorkerError
 from ds2.utils.extras import install_line
 from ds2.utils.files import atomic_write, make_folder
 from ds2.utils.storage_cache import GB, cache_limit, locked_record, make_room, mark_used, mirror_folder
@@ -39,12 +39,8 @@ Result = TypeVar("Result")
 _current: set[Path] = set()  # files that this process has compared with the storage
 
 
-class StorageError(InputError):
-    """A storage that cannot be read, whatever the file: it ends a training, where a damaged file does not."""
-
-    def __init__(self, message: str):
-        """A DataLoader hands the error of its worker over with a traceback in front, which is left out."""
-        super().__init__(message.rpartition(f"{type(self).__name__}: ")[2].strip())
+class StorageError(WorkerError):
+    """A storage that cannot be read, whatever the file."""
 
 
 def mirrored(path: str | Path) -> Path:

@@ -1,8 +1,12 @@
 """ds2 lm."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from helpers.commands import Outcome, assert_refused
 
 
@@ -56,3 +60,25 @@ def test_prose_is_normalised_or_warned_of(run: Callable[..., Outcome], tmp_path:
     code, scored, log = run("lm", "score", tmp_path / "prose.arpa", prose, "--language", "en")
     assert "0 unknown" in scored
     assert "capitals" not in log
+
+
+@pytest.mark.parametrize("pipe", ["pipe", "-"])
+def test_texts_come_whole_through_a_pipe(tmp_path: Path, pipe: str) -> None:
+    """The first sentences are looked at before all are counted; a pipe gives them only once."""
+    text = "".join(f"line {number}\n" for number in range(2000))
+    (tmp_path / "lines.txt").write_text(text)
+    os.mkfifo(tmp_path / "pipe")
+    writing = "cat lines.txt > pipe &" if pipe == "pipe" else ""
+    lm = f"{sys.executable} -m ds2 lm"
+    for command in (
+        f"{lm} build lines.txt -o a.arpa",
+        f"{writing} {lm} build {pipe} -o b.arpa",
+        f"{writing} {lm} vocabulary {pipe} --dev lines.txt --size 9000 -o c.txt",
+        f"{writing} {lm} mix a.arpa b.arpa --dev {pipe} -o d.arpa",
+    ):
+        done = subprocess.run(
+            command, shell=True, cwd=tmp_path, input=text, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a.arpa").read_bytes() == (tmp_path / "b.arpa").read_bytes()
+    assert len((tmp_path / "c.txt").read_text().split()) == 2001

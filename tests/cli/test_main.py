@@ -1,5 +1,6 @@
 """The `ds2` command as a whole: help, refusals, standard output."""
 
+import json
 import os
 import re
 import subprocess
@@ -262,7 +263,6 @@ def test_names_of_any_bytes_are_printed(spoken_digits: Callable[[int], Path], tm
     [
         ("{broken", "not valid JSON"),
         ('{"audio_filepath": "a.wav", "duration": -1, "text": "a"}', "duration"),
-        ('{"audio_filepath": "0.wav", "duration": 1, "text": "a"}', "duplicate"),
     ],
 )
 @pytest.mark.parametrize("command", ["eval", "info"])
@@ -273,6 +273,26 @@ def test_bad_manifest_is_one_line(
     with manifest.open("a") as file:
         file.write(line + "\n")
     assert_refused(run(command, manifest), f"{manifest}:3", message)
+
+
+def test_a_repeated_line_is_refused_but_for_statistics(
+    run: Callable[..., Outcome], spoken_digits: Callable[[int], Path]
+) -> None:
+    manifest = spoken_digits(2)
+    with manifest.open("a") as file:
+        file.write(json.dumps({"audio_filepath": "0.wav", "duration": 1, "text": "a"}) + "\n")
+    assert_refused(run("eval", manifest), f"{manifest}:3", "duplicate")
+    assert "3 utterances" in run("info", manifest)[1]
+
+
+def test_a_model_that_no_wheel_holds_is_explained(
+    run: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ds2.utils.model_names.MODELS", tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert_refused(
+        run("info", "mandarin"), "mandarin: not in the installed package; it lies in ds2/models of a checkout"
+    )
 
 
 @pytest.mark.parametrize("share", [0.0, 1e-4, 1e-3, 0.02, 0.25, 0.5, 0.75, 1 - 1e-9, None])

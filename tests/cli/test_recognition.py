@@ -68,12 +68,16 @@ def test_eval_brings_references_to_the_normal_form(
     changed = rows[0]["text"].upper(), f"{rows[1]['text']}!", f" {names.index(rows[2]['text'])}."
     rows = [row | {"text": text} for row, text in zip(rows, changed, strict=True)]
     manifest.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    _, raw, warned = run("eval", manifest, "--model", "digits")
-    _, normal, silent = run("eval", manifest, "--model", "digits", "--normalize", "en")
-    assert "WER 66.67%" in raw
-    assert "--normalize en" in warned
+    _, normal, told = run("eval", manifest, "--model", "digits")
     assert "WER 0.00%" in normal
-    assert "alphabet" not in silent
+    assert "ds2: the texts are taken in their normal form, as by --normalize en\n" in told
+    assert "alphabet" not in told
+    _, named, silent = run("eval", manifest, "--model", "digits", "--normalize", "en")
+    assert "WER 0.00%" in named
+    assert "normal form" not in silent
+    _, with_figures, told = run("eval", manifest, "--model", "digits", "--normalize", "other")
+    assert "WER 33.33%" in with_figures
+    assert "beyond the model's alphabet" in told
 
 
 def test_eval_compares_capitals_in_lower_case_where_the_model_has_none(
@@ -91,11 +95,9 @@ def test_eval_compares_capitals_in_lower_case_where_the_model_has_none(
     assert "alphabet" not in errors
     theirs = tmp_path / "theirs.jsonl"
     theirs.write_text("".join(json.dumps(row | {"text": f"{row['text']}!"}) + "\n" for row in rows))
-    _, _, errors = run("eval", manifest, "--model", "digits", "--against", theirs)
-    assert f"ds2: {theirs}: has ! and no reference has, which makes words wrong; --normalize en brings" in errors
-    _, output, errors = run("eval", manifest, "--model", "digits", "--against", theirs, "--normalize", "en")
+    _, output, errors = run("eval", manifest, "--model", "digits", "--against", theirs)
     assert f"against {theirs}: WER 0.00%" in output
-    assert "makes words wrong" not in errors
+    assert "ds2: the texts are taken in their normal form, as by --normalize en\n" in errors
     assert_refused(run("eval", manifest, "--normalize", "xx"), "Expected one of ('en', 'zh', 'other')")
     assert_refused(run("eval", manifest, "--normalize", "fr"), "--normalize: fr", "other, which leaves numbers as they")
     capitals = Tokenizer(["<blank>", "a", "Ä"])

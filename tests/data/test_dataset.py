@@ -1,7 +1,11 @@
 """From utterances to padded batches."""
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 import soundfile
 import torch
 
@@ -55,3 +59,41 @@ def test_pad_of_nothing() -> None:
     rows, lengths = pad([])
     assert rows.shape == (0, 0)
     assert lengths.shape == (0,)
+
+
+LOAD = """
+import sys
+from pathlib import Path
+from torch.utils.data import DataLoader
+from ds2.data.dataset import SpeechDataset, collate
+from ds2.data.utterance import Utterance
+from ds2.text import Tokenizer
+from ds2.utils.errors import WorkerError
+dataset = SpeechDataset([Utterance(Path(sys.argv[1]), 20.0, "a")], Tokenizer.from_texts(["a"]), 8000)
+try:
+    batches = DataLoader(dataset, batch_sampler=[[(0, 0)]], collate_fn=collate, num_workers=1)
+    print(*(batch.samples.shape for batch in batches))
+except WorkerError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "said"), [("64k", "the shared memory of this machine, /dev/shm, is full"), ("64m", "torch.Size")]
+)
+def test_full_shared_memory_ends_a_loader(tmp_path: Path, size: str, said: str) -> None:
+    utterance(tmp_path / "a.wav", 160_000, "a")
+    own = [
+        "unshare",
+        "--mount",
+        "--map-root-user",
+        "sh",
+        "-c",
+        f'mount -t tmpfs -o size={size} tmpfs /dev/shm && "$@"',
+        "sh",
+    ]
+    if shutil.which("unshare") is None or subprocess.run([*own, "true"], capture_output=True).returncode != 0:
+        pytest.skip("needs a mount namespace of its own")
+    command = [*own, sys.executable, "-c", LOAD, str(tmp_path / "a.wav")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout.startswith(said), done.stderr
