@@ -1,4 +1,4 @@
-"""The wheel with the library of kernels, for this Python on x86-64 with AVX2: nothing is compiled at its first use.
+"""The wheel with the library of kernels, for this Python on x86-64 with AVX2: its search is not compiled at first use.
 
 The other wheel is for every Python and processor; pip prefers this one where it fits.
 """

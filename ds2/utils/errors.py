@@ -49,7 +49,13 @@ class ParameterError(InputError):
 
 
 def unexpected(source: object, error: Exception) -> InputError:
-    """Where ds2 itself fails at one of many recordings, so that the others go on; its cause is the error."""
+    """Where ds2 itself fails at one of many recordings, so that the others go on; its cause is the error.
+
+    Raises:
+        ModuleNotFoundError: the error is one, and would be that of all recordings.
+    """
+    if isinstance(error, ModuleNotFoundError):
+        raise error
     if isinstance(error, InputError):
         return error
     found = InputError(f"{source}: ds2 itself fails here, please report it: {type(error).__name__}: {error}")

@@ -1,5 +1,6 @@
 """From audio to transcripts: words, times, long recordings, many files."""
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -227,6 +228,9 @@ def test_a_fault_of_ds2_at_one_recording_leaves_the_others_their_transcripts(
     assert "KeyError: 'later'" in str(results[2])
     assert isinstance(results[2], InputError)
     assert isinstance(results[2].__cause__, KeyError)
+    monkeypatch.setattr(TranscriptBuilder, "joined", lambda *_: importlib.import_module("no_such_package"))
+    with pytest.raises(ModuleNotFoundError, match="no_such_package"):  # all recordings would fail
+        list(recognizer.transcribe_files(paths[:2]))
 
 
 def test_segment_is_a_part_of_a_file(recognizer: Recognizer, tmp_path: Path) -> None:
