@@ -58,6 +58,8 @@ def link(root: Path) -> Path:
     assert library.is_relative_to(root), library
     # The number of a build comes from the names of temporary files, too.
     subprocess.run(["strip", "--strip-unneeded", "--remove-section=.note.gnu.build-id", str(library)], check=True)
+    for path in (library, library.with_suffix(".json")):
+        path.chmod(0o644)  # whatever the umask
     return library
 
 
