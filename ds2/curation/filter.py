@@ -69,6 +69,7 @@ class FilterReport:
             were scored by a classifier that has not seen it (cross validation): what to expect of other segments.
         area: under the ROC curve; None without checked segments.
         roc: (false positive rate, true positive rate) pairs, with checked segments. curve: (fraction kept, WER) pairs.
+        checked: how many of the segments that are kept a person has checked; they are kept whatever their odds.
     """
 
     judged_by: str
@@ -86,6 +87,7 @@ class FilterReport:
     classifier: Classifier
     roc: list[tuple[float, float]]
     curve: list[tuple[float, float]]
+    checked: int = 0
 
     @property
     def by_alignment(self) -> bool:
@@ -97,8 +99,9 @@ class FilterReport:
         """One line."""
         kept = f"kept {self.kept:.1%} of the segments"
         if self.judged_by == CHECKED:
-            wers = f"{self.wer_before:.2%} before, {self.wer_held_out:.2%} after"
-            return f"{kept}; WER of the transcripts {wers}, by cross-validation on {self.examples} {CHECKED}"
+            share = f"of others it keeps {self.examples_kept:.1%}, whose WER falls from {self.wer_before:.2%}"
+            tested = f"by cross-validation on {self.examples} {CHECKED}"
+            return f"{kept}, all {self.checked} that were checked; {share} to {self.wer_held_out:.2%}, {tested}"
         if self.by_alignment:
             why = f"since {self.wer_before:.0%} of the words differ from the model's transcripts"
             return f"{kept} by their alignment scores, {why}; a better model judges texts better"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ds2.curation.corrections import as_given
 from ds2.curation.curated_corpus import CuratedCorpus
 from ds2.curation.finished_recordings import RecordingResult
 from ds2.curation.plots import draw_segments, draw_spectrogram
@@ -141,7 +142,8 @@ class Pages:
                 (MARKS[edit.kind], edit.reference or "", edit.hypothesis or "")
                 for edit in align_texts(split_words(utterance.text), split_words(utterance.extra["hypothesis"]))
             ],
-            "features": list(zip(FEATURES, features(utterance), strict=True)),
+            "features": list(zip(FEATURES, features(as_given(utterance)), strict=True)),
+            "given": utterance.extra.get("given"),
             "audio": quote(f"../{relative.as_posix()}"),
             "image": quote(image.as_posix()),
         }

@@ -40,7 +40,8 @@ def score(recognizer: Recognizer, utterances: Sequence[Utterance]) -> Iterator[U
             continue
         hypothesis = recognizer.decode(log_probs, duration).text
         facts = {"hypothesis": hypothesis, "cost": round(cost, 3), "frames": len(log_probs)}
-        yield replace(utterance, extra=utterance.extra | facts)
+        before = {key: value for key, value in utterance.extra.items() if key != "given"}  # of an earlier correction
+        yield replace(utterance, extra=before | facts)
 
 
 def features(utterance: Utterance) -> list[float]:

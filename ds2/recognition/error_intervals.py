@@ -53,9 +53,14 @@ def errors_by(field: str, utterances: Sequence[Utterance], errors: Sequence[Erro
 
 
 def interval(errors: Sequence[ErrorCounts]) -> tuple[float, float]:
-    """95 % confidence interval of the joint error rate."""
+    """95 % confidence interval of the joint error rate.
+
+    Without an error it goes up to three by the number of words: otherwise an error was to be expected (the rule of
+    three, Hanley and Lippman-Hand 1983).
+    """
     wrong = np.array([counts.errors for counts in errors])
-    return bootstrap(wrong, np.array([counts.reference_length for counts in errors]))
+    length = np.array([counts.reference_length for counts in errors])
+    return bootstrap(wrong, length) if wrong.any() else (0.0, min(1.0, 3 / max(1, int(length.sum()))))
 
 
 def bootstrap(wrong: np.ndarray, length: np.ndarray) -> tuple[float, float]:

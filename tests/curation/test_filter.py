@@ -175,7 +175,7 @@ def test_what_is_said_of_the_kept_segments_is_true_of_them(checked: bool) -> Non
         assert report.wer_after == pytest.approx(wer([each for each in judged if each.extra["kept"]], truth))
         differences.append(report.wer_held_out - report.wer_after)
         if checked:
-            shown = f"{report.wer_held_out:.2%} after, by cross-validation on 30 checked segments"
+            shown = f"to {report.wer_held_out:.2%}, by cross-validation on 30 checked segments"
         else:
             shown = f"{report.wer_before:.1%} before, {report.wer_after:.1%} after"
         assert shown in report.summary

@@ -37,3 +37,4 @@ def test_the_interval_is_that_of_a_binomial() -> None:
     assert low == pytest.approx(0.208, abs=0.006)
     assert high == pytest.approx(0.292, abs=0.006)
     assert interval([ErrorCounts(1, 0, 0, 4)] * 3) == (0.25, 0.25)
+    assert interval([ErrorCounts(0, 0, 0, 30)] * 10) == (0.0, 0.01)  # the rule of three
