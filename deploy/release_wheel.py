@@ -15,7 +15,6 @@ from pathlib import Path
 KERNELS = "x86-64-v3"  # processors with AVX2
 LINK = "from ds2.recognition.warm_up import link_library; print(*link_library(), sep='\\n')"
 OLDEST_GLIBC = 17  # the minor version that Python's own wheels for Linux ask for at least
-SET = ".dist-info/WHEEL"
 
 
 def can_link() -> bool:
@@ -34,10 +33,10 @@ def add_kernels(wheel: Path, seconds: int) -> Path:
         library = link(root)
         for cache in list(root.rglob("__pycache__")):
             shutil.rmtree(cache)
-        tag = f"{sys.implementation.cache_tag.replace('cpython-', 'cp')}"
+        python = str(sys.implementation.cache_tag).replace("cpython-", "cp")
         platform = f"manylinux_2_{newest_glibc(library)}_x86_64"
-        [about] = root.glob(f"*{SET}")
-        text = about.read_text().replace("Tag: py3-none-any", f"Tag: {tag}-{tag}-{platform}")
+        [about] = root.glob("*.dist-info/WHEEL")
+        text = about.read_text().replace("Tag: py3-none-any", f"Tag: {python}-{python}-{platform}")
         about.write_text(text.replace("Root-Is-Purelib: true", "Root-Is-Purelib: false"))
         before = set(wheel.parent.iterdir())
         wheel_tool("pack", "--dest-dir", str(wheel.parent), str(root), SOURCE_DATE_EPOCH=str(seconds))

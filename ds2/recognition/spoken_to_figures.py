@@ -34,6 +34,7 @@ COUNTING = "a an one another every each per".split()  # "a thirty second break"
 MONEY = {"dollar": "$", "dollars": "$", "euro": "€", "euros": "€"}
 POUNDS = ("pound", "pounds")
 SINGLE_COINS = ("dollar", "pound", "euro")  # "a dollar fifty"
+AROUND = 8  # words around a number in which another one may share its scale
 BELOW_HUNDRED = frozenset([*DIGITS, *TEENS, *ROUND])  # what numbers below a hundred are made of
 CENTS = {"$": "cents", "€": "cents", "£": "pence"}
 UNITS = {("percent",): "%", ("per", "cent"): "%"}
@@ -46,12 +47,13 @@ def with_figures(words: Sequence[Word]) -> tuple[Word, ...]:
     words = without_false_stops(words)
     found, numbers = list(words), list(_written(words))
     beginnings = {number.first for number in numbers}
+    figures = {place for number in numbers for place in range(number.first, number.past)}
     for number in numbers:
         last = words[number.past - 1]
         mark = last.shown[len(last.text) :]
         if (
             mark == "."
-            and _is_only_a_time(words, numbers, number)
+            and _is_only_a_time(words, figures, number)
             and (number.past in beginnings or goes_on(words, number.past))
         ):
             mark = ","
@@ -64,14 +66,15 @@ def with_figures(words: Sequence[Word]) -> tuple[Word, ...]:
     return tuple(found)
 
 
-def _is_only_a_time(words: Sequence[Word], numbers: Sequence[Number], number: Number) -> bool:
-    """Whether a sentence tells a time and no more, as in "In 1945." and "On the 6th of June."."""
+def _is_only_a_time(words: Sequence[Word], figures: set[int], number: Number) -> bool:
+    """Whether a sentence tells a time and no more, as in "In 1945." and "On the 6th of June."; `figures`: places of
+    words that are shown in figures."""
     first = number.first
     while first > 0 and not words[first - 1].shown.endswith((".", "?")):
         first -= 1
-    dated = {place for each in numbers for place in range(each.first, each.past)}
-    dated |= {place for place in range(first, number.first) if words[place].text in (*DATED, *MONTHS)}
-    return first < number.first and words[first].text in TEMPORAL and dated.issuperset(range(first + 1, number.first))
+    if first == number.first or words[first].text not in TEMPORAL:
+        return False
+    return all(place in figures or words[place].text in (*DATED, *MONTHS) for place in range(first + 1, number.first))
 
 
 def _written(words: Sequence[Word]) -> Iterator[Number]:
@@ -183,8 +186,9 @@ def _single(words: Sequence[Word], number: Number) -> Number | None:
 
 def _shares_a_scale(words: Sequence[Word], number: Number) -> bool:
     """Whether "thousand" counts for two numbers, as in "ten or twelve thousand", "between three and four thousand"."""
-    texts = ["", "", *(word.text for word in words), "", ""]
-    first, past = number.first + 2, number.past + 2
+    before, behind = words[max(0, number.first - AROUND) : number.first], words[number.first : number.past + AROUND]
+    texts = ["", "", *(word.text for word in (*before, *behind)), "", ""]
+    first, past = 2 + len(before), 2 + len(before) + number.past - number.first
 
     def is_link(place: int, start: int) -> bool:
         return texts[place] in ("or", "to") or (texts[place] == "and" and texts[start - 1] == "between")
