@@ -62,7 +62,7 @@ def main() -> None:
             with ZipFile(arguments.wheel) as archive:
                 archive.extractall(f"{folder}/wheel")
             first = {"PYTHONPATH": f"{folder}/wheel", "NUMBA_CACHE_DIR": f"{folder}/none", "XDG_CACHE_HOME": folder}
-            times["first of a wheel"] = [seconds([sys.executable, "-m", "ds2", "transcribe", path], first)]
+            times["first of a wheel"] = [seconds([sys.executable, "-P", "-m", "ds2", "transcribe", path], first)]
     for name, values in times.items():
         wall, processor = map(statistics.median, zip(*values, strict=True))
         print(f"{name:16} {wall:6.2f} s, {processor:6.2f} s of the processor")
