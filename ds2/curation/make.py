@@ -23,8 +23,6 @@ from multiprocessing.synchronize import Lock
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from ds2.curation.corrections import with_corrections
 from ds2.curation.curated_corpus import CuratedCorpus
 from ds2.curation.filter import FilterConfig, FilterReport, filter_segments, read_checked
@@ -38,6 +36,7 @@ from ds2.curation.segment import SegmentConfig
 from ds2.data.manifest import read_manifest, write_manifest
 from ds2.data.utterance import Utterance
 from ds2.recognition.recognizer import Recognizer
+from ds2.utils.devices import use_threads
 from ds2.utils.errors import InputError, ParameterError
 from ds2.utils.files import make_folder, remove_partials, write_lines, write_text
 from ds2.utils.folder_lock import FolderLock
@@ -159,7 +158,7 @@ def _begin_worker(output: Path, config: CurationConfig, speaker: Lock) -> None:
     global _worker
     parent = multiprocessing.parent_process()
     die_with_parent(parent.pid if parent else None)
-    torch.set_num_threads(1)
+    use_threads(1)  # also of NumPy: otherwise each worker spins on all cores
     level = logging.WARNING if speaker.acquire(block=False) else logging.ERROR
     logging.basicConfig(level=level, format="ds2: %(message)s")
     _worker = _record_maker(output, config)
