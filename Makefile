@@ -1,6 +1,6 @@
 # make demo          sets up .venv, compiles the kernels and transcribes real recordings with the bundled models
 # make check         format, lint, types and the quick tests: two minutes
-# make test          sets up .venv and runs all tests in TESTERS=2 processes: fourteen minutes on two cores
+# make test          sets up .venv and runs all tests in TESTERS=2 processes: eighteen minutes on two cores
 # make test-spark    sets up .venv and runs the tests of ds2.spark on a cluster of this machine; needs Java 17
 # make lint          format, lint, types
 # make lint-deploy   checks the files of deploy/ by the tools of those who read them, and says what it skips
@@ -35,7 +35,7 @@ check: lint
 	$(PYTEST) $(QUICK)
 
 test: $(VENV)/.dev
-	@echo "all tests, fourteen minutes on two cores; make check takes two minutes"
+	@echo "all tests, eighteen minutes on two cores; make check takes two minutes"
 	$(PYTEST) --durations 10
 
 test-spark: $(VENV)/.dev

@@ -23,8 +23,8 @@ def can_link() -> bool:
     return sysconfig.get_platform() == "linux-x86_64" and shutil.which("c++") is not None and headers.is_file()
 
 
-def add_kernels(wheel: Path, seconds: int) -> Path:
-    """Writes a second wheel beside one for every processor, with the library, files of one time; returns its path."""
+def add_kernels(wheel: Path, seconds: int) -> None:
+    """Writes a second wheel beside one for every processor, with the library, files of one time."""
     with tempfile.TemporaryDirectory() as folder:
         wheel_tool("unpack", "--dest", folder, str(wheel))
         [root] = Path(folder).iterdir()
@@ -38,10 +38,7 @@ def add_kernels(wheel: Path, seconds: int) -> Path:
         [about] = root.glob("*.dist-info/WHEEL")
         text = about.read_text().replace("Tag: py3-none-any", f"Tag: {python}-{python}-{platform}")
         about.write_text(text.replace("Root-Is-Purelib: true", "Root-Is-Purelib: false"))
-        before = set(wheel.parent.iterdir())
         wheel_tool("pack", "--dest-dir", str(wheel.parent), str(root), SOURCE_DATE_EPOCH=str(seconds))
-    [packed] = set(wheel.parent.iterdir()) - before
-    return packed
 
 
 def link(root: Path) -> Path:

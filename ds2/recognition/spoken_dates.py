@@ -43,11 +43,11 @@ def is_year_despite_marks(words: Sequence[Word], century: Number, rest: Number) 
     """Whether two numbers make a year, and if a mark divides them hardly a list or a guess: "twenty, twenty five"."""
     if year(words, century, rest) is None:
         return False
-    sure = rest.first > century.past or are_whole(words, century.first, rest.past) or ends_a_date(words, century.first)
+    sure = rest.first > century.past or are_whole(words, century.first, rest.past) or _ends_a_date(words, century.first)
     return sure or rest.value > 2 * century.value
 
 
-def ends_a_date(words: Sequence[Word], past: int) -> bool:
+def _ends_a_date(words: Sequence[Word], past: int) -> bool:
     """Whether the words before `past` are a day and a month, as in "november the eleventh"."""
     if past < 2 or not words[past - 1].text.endswith(ORDINAL) or not at_once(words[past - 1], words[past]):
         return False

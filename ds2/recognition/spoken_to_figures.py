@@ -162,10 +162,10 @@ def _single(words: Sequence[Word], number: Number) -> Number | None:
         return number if counted or month_of(words, number) is not None else None
     if after in DECADES and number.value in CENTURIES and _follows(words, past, (after,)):
         return Number(first, past + 1, f"{number.text}{DECADES[after]}s")
-    if _shares_a_scale(words, number) or (before in SINGLE_COINS and words[first - 2].text in ("a", "one")):
-        return None
-    # "quarter to twelve", "three and twenty"
+    # "a dollar fifty", "quarter to twelve", "three and twenty"
     joined = (words[first - 2].text, before) if first > 1 else ("", "")
+    if _shares_a_scale(words, number) or (before in SINGLE_COINS and joined[0] in ("a", "one")):
+        return None
     if joined == ("quarter", "to") or (before == "and" and _is_digit_before_tens(words, number)):
         return None
     # "two or three hundred", "five to twenty": both in words, as the first is small

@@ -135,6 +135,7 @@ thirteen fourteen fifteen sixteen|13 14 15 16
 at seven. Oh, five p m.|at 7:05 p.m.
 wake me at ten oh five a m|wake me at 10:05 a.m.
 a dollar fifty|a dollar fifty
+dollar fifty for a|dollar 50 for a
 it is eleven am i late|it is 11 am i late
 five to twenty percent|five to twenty percent
 six and seventy|six and seventy
