@@ -41,8 +41,8 @@ def align_command(
 ) -> int:
     """Find when each word of a known transcript is spoken.
 
-    A * in the text stands for speech that is not transcribed. Where words are doubtful, or the text lacks speech,
-    standard error says so and the exit code is 1; everything is written.
+    A * in the text stands for speech that is not transcribed. Standard error says which words are doubtful, and where
+    the text lacks speech; everything is written.
 
     Example: ds2 align chapter.mp3 chapter.txt --output aligned; ds2 align interviews/ --format TextGrid
 
@@ -77,7 +77,7 @@ def align_command(
     draw: Draw = partial(_pictures, recognizer, folder=folder) if PICTURE in formats else lambda aligned: []
     with Progress("aligning", round(total_seconds(recordings)), "s of audio") as progress:
         results = align_all(recognizer, pairs, folder, skip, language, progress.step)
-        return _show_alignments(results, folder, draw, len(pairs) > 1)
+        return _show_alignments(results, folder, draw, len(pairs) > 1, skip)
 
 
 def _check_all_inputs(
@@ -91,7 +91,7 @@ def _check_all_inputs(
     folder.check_texts(recordings)
 
 
-def _show_alignments(results: "Results", folder: "OutputFolder", draw: "Draw", several: bool) -> int:
+def _show_alignments(results: "Results", folder: "OutputFolder", draw: "Draw", several: bool, skip: bool) -> int:
     """Prints the files of each recording, its doubtful words, and what failed; the exit code.
 
     Of several, those without a text share one line.
@@ -99,7 +99,7 @@ def _show_alignments(results: "Results", folder: "OutputFolder", draw: "Draw", s
     from ds2.data.utterance import RecordingSpan
     from ds2.utils.errors import printable, some_of
 
-    done = failed = doubtful = 0
+    done = failed = 0
     without_text = []
     for pair, aligned in results:
         if isinstance(aligned, InputError):
@@ -111,12 +111,12 @@ def _show_alignments(results: "Results", folder: "OutputFolder", draw: "Draw", s
             continue
         done += 1
         print(*folder.paths(RecordingSpan(pair.audio)).values(), *draw(aligned), sep="\n", flush=True)
-        doubtful += _report_doubtful(aligned, f"{printable(str(pair.audio))}: " if several else "")
+        _report_doubtful(aligned, f"{printable(str(pair.audio))}: " if several else "", skip)
     if without_text:
         print(f"ds2: no text NAME.txt or NAME.lab for {some_of(without_text)}", file=sys.stderr)
     if failed and several:
         print(f"ds2: {done} aligned, {failed} failed", file=sys.stderr)
-    return BAD_INPUT if not done else SOME_FAILED if failed or doubtful else 0
+    return BAD_INPUT if not done else SOME_FAILED if failed else 0
 
 
 def _pictures(recognizer: "Recognizer", aligned: "AlignedRecording", folder: "OutputFolder") -> list[Path]:
@@ -128,12 +128,11 @@ def _pictures(recognizer: "Recognizer", aligned: "AlignedRecording", folder: "Ou
     return draw_alignment(folder.folder, name, aligned, recognizer.sample_rate, frame_seconds)
 
 
-def _report_doubtful(aligned: "AlignedRecording", name: str) -> int:
-    """Prints a line for each doubtful word and for speech that the text lacks; the number of lines."""
+def _report_doubtful(aligned: "AlignedRecording", name: str, skip: bool) -> None:
+    """Prints a line for each doubtful word and for speech that the text lacks; that of stars where `skip` set them."""
     for word in aligned.doubtful:
         place = f"{word.start:.2f}-{word.end:.2f} s"
         print(f"ds2: {name}{place}: {word.text!r} is doubtful ({word.confidence:.2f})", file=sys.stderr)
-    for speech in aligned.untranscribed:
-        place = f"{speech.start:.2f}-{speech.end:.2f} s"
-        print(f"ds2: {name}{place}: speech that the text lacks; write it there, or * in its place", file=sys.stderr)
-    return len(aligned.doubtful) + len(aligned.untranscribed)
+    remedy = "" if skip else "; write it there, or * in its place"
+    for start, end in aligned.transcript.untranscribed:
+        print(f"ds2: {name}{start:.2f}-{end:.2f} s: speech that the text lacks{remedy}", file=sys.stderr)

@@ -64,11 +64,6 @@ class AlignedRecording:
         """Words that were probably not said, or not at this place."""
         return list(filter(is_doubtful, self.transcript.words))
 
-    @property
-    def untranscribed(self) -> list[OtherSpeech]:
-        """Speech that the text lacks, without a star in its place."""
-        return [speech for speech in self.others if not speech.is_marked]
-
 
 def align(
     recognizer: Recognizer,
@@ -109,11 +104,13 @@ def align(
     _check_fit(audio, transcript)
     transcript = with_confidences(transcript, _confidences(recognizer, log_probs, hypothesis, used))
     names = [recognizer.tokenizer.tokens[token] for token in used.tolist()]
-    others = find_other_speech(log_probs, tokens, alignment, names, frame_seconds)
+    others = find_other_speech(log_probs, tokens, alignment, names, frame_seconds, skip)
     spoken, starts = tokens[tokens != STAR], alignment.starts[tokens != STAR]
     transcript = with_characters(on_sound(transcript, level, others), hypothesis, recognizer.tokenizer, frame_seconds)
     others = joined_speech(others, [word for word in transcript.words if not is_doubtful(word)])
-    transcript = dataclasses.replace(as_written(transcript, lines), model=recognizer.name, untranscribed=gaps(others))
+    transcript = dataclasses.replace(
+        as_written(transcript, lines), model=recognizer.name, untranscribed=gaps(others, skip)
+    )
     return AlignedRecording(Path(str(audio)), transcript, peaks, log_probs, names, spoken, starts, level, others, lines)
 
 
@@ -240,9 +237,10 @@ def with_characters(
     return dataclasses.replace(transcript, characters=tuple(characters))
 
 
-def gaps(others: Sequence[OtherSpeech]) -> tuple[tuple[float, float], ...]:
-    """Start and end of the speech that the text lacks, without a star in its place."""
-    return tuple((speech.start, speech.end) for speech in others if not speech.is_marked)
+def gaps(others: Sequence[OtherSpeech], skip: bool) -> tuple[tuple[float, float], ...]:
+    """Start and end of the speech that the text lacks, without a star of the user's in its place; all of it where the
+    stars come from `skip`."""
+    return tuple((speech.start, speech.end) for speech in others if skip or not speech.is_marked)
 
 
 def as_written(transcript: Transcript, lines: Sequence[TextLine]) -> Transcript:

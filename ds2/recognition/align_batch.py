@@ -87,7 +87,7 @@ def align_all(
             yield pair, error
             continue
         if cues:
-            aligned = replace(aligned, transcript=replace(aligned.transcript, cues=retimed(cues, aligned)))
+            aligned = replace(aligned, transcript=retimed(cues, aligned))
         output.write(RecordingSpan(pair.audio), aligned.transcript)
         yield pair, aligned
     if len(pairs) > 1:

@@ -5,10 +5,11 @@ import itertools
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ds2.recognition.align import AlignedRecording
 from ds2.recognition.cues import Cue, lasting_end
+from ds2.recognition.transcript import Transcript
 from ds2.text import width
 
 SUBTITLES = (".srt", ".vtt")
@@ -72,13 +73,16 @@ def spoken_text(cues: Sequence[SubtitleCue]) -> str:
     return "\n".join(cue.spoken for cue in cues)
 
 
-def retimed(cues: Sequence[SubtitleCue], aligned: AlignedRecording) -> tuple[Cue, ...]:
-    """The cues with the times of their words in an alignment of `spoken_text`; those without words are between."""
+def retimed(cues: Sequence[SubtitleCue], aligned: AlignedRecording) -> Transcript:
+    """The transcript of an alignment of `spoken_text`, with the cues at the times of their words.
+
+    Its segments are those of the cues. A cue without words is between its neighbours.
+    """
     words, duration = aligned.transcript.words, aligned.transcript.duration
     numbers = [line.number for line in aligned.lines]
     totals = list(itertools.accumulate((len(line.forms) for line in aligned.lines), initial=0))
     if totals[-1] != len(words):  # a token of two ideographs is one word
-        return ()
+        return aligned.transcript
     ends = itertools.accumulate(cue.spoken.count("\n") + 1 for cue in cues)  # the last line of each cue
     counts = [totals[bisect_right(numbers, end)] for end in ends]
     starts = [words[first].start if first < len(words) else duration for first in [0, *counts]]
@@ -88,4 +92,4 @@ def retimed(cues: Sequence[SubtitleCue], aligned: AlignedRecording) -> tuple[Cue
         start = words[first].start if first < past else last
         end = lasting_end(width(cue.plain.replace("\n", " ")), start, last, following) if first < past else following
         found.append(Cue(start, end, cue.plain, cue.kind, cue.written, cue.settings, cue.before))
-    return tuple(found)
+    return replace(aligned.transcript, cues=tuple(found), line_starts=tuple(counts[:-1]))

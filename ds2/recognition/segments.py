@@ -1,5 +1,6 @@
 """Groups of neighbouring words between pauses: the segments of a transcript."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -48,6 +49,17 @@ def group_words(
         segment = TranscriptSegment(word.start, word.end, word.text, (word,), word.shown)
     if segment is not None:
         yield segment
+
+
+def divide_words(text: str, words: Sequence[Word], starts: Sequence[int]) -> Iterator[TranscriptSegment]:
+    """Groups words by the numbers of those that begin a group, the first one left out; `text` as in `group_words`."""
+    spaced = list(with_spaces(text, words))
+    for first, past in itertools.pairwise([0, *starts, len(spaced)]):
+        if group := spaced[first:past]:
+            plain = "".join(space + word.text for word, space in group).lstrip()
+            display = "".join(space + word.shown for word, space in group if word.shown).lstrip()
+            members = tuple(word for word, _ in group)
+            yield TranscriptSegment(members[0].start, members[-1].end, plain, members, display)
 
 
 def ends_segment(segment: TranscriptSegment, longer: TranscriptSegment) -> bool:

@@ -11,7 +11,7 @@ from ds2.recognition.cues import Cue
 from ds2.recognition.foreign_language import foreign_warning
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.notebook import transcript_html
-from ds2.recognition.segments import TranscriptSegment, ends_segment, group_words, with_spaces
+from ds2.recognition.segments import TranscriptSegment, divide_words, ends_segment, group_words, with_spaces
 from ds2.recognition.words import TimedText, Word, shorten, word_spans
 from ds2.text import Tokenizer, join_words
 
@@ -43,8 +43,8 @@ class Transcript:
 
     `channels` holds a transcript for each channel, where they were transcribed separately; text and words are theirs,
     ordered by time. Of an alignment, `characters` are those of its words, with their times, `line_starts` the
-    numbers of the words that begin a line of the user's text, the first one left out, `cues` those of the user's
-    subtitles, and `untranscribed` the seconds in which the text lacks speech.
+    numbers of the words that begin a line or a cue of the user's text, the first one left out, `cues` those of the
+    user's subtitles, and `untranscribed` the seconds in which the text lacks speech.
 
     Where they were asked for, `alternatives` are the best texts of the whole, best first and this one among them;
     `segment_alternatives` are those of the segments that were searched one by one. So many words were `dropped`,
@@ -75,9 +75,14 @@ class Transcript:
 
     @property
     def segments(self) -> tuple[TranscriptSegment, ...]:
-        """The transcript divided at pauses; a long segment without a long pause also at shorter ones."""
+        """The transcript divided at pauses; a long segment without a long pause also at shorter ones.
+
+        An aligned text of several lines is divided into these, and aligned subtitles into their cues.
+        """
         if self.channels:
             return tuple(segment for _, segment in self.channel_segments)
+        if self.line_starts:
+            return tuple(divide_words(self.text, self.words, self.line_starts))
         return tuple(group_words(self.text, self.words, ends_segment))
 
     @property

@@ -33,12 +33,18 @@ class OtherSpeech(NamedTuple):
 
 
 def find_other_speech(
-    log_probs: np.ndarray, tokens: np.ndarray, alignment: ArrayAlignment, names: Sequence[str], frame_seconds: float
+    log_probs: np.ndarray,
+    tokens: np.ndarray,
+    alignment: ArrayAlignment,
+    names: Sequence[str],
+    frame_seconds: float,
+    skip: bool,
 ) -> list[OtherSpeech]:
     """Speech between the letters of an aligned text, in order of time.
 
     Args:
         log_probs: (T, K), the blank first. tokens: (L,) columns, and `STAR`. names: tokens of the columns.
+        skip: whether stars stand between all lines, so that they say nothing of speech.
     """
     heard = log_probs.max(1) - log_probs[:, BLANK]
     is_star = tokens == STAR
@@ -51,7 +57,7 @@ def find_other_speech(
     for before, after in itertools.pairwise([-1, *letters, len(tokens)]):
         is_marked = bool(is_star[before + 1 : after].any())
         first, past = ends[before], starts[after]
-        if float(heard[first:past].sum()) > (MARKED if is_marked else LACKING):
+        if float(heard[first:past].sum()) > (MARKED if is_marked and not skip else LACKING):
             frames = (first + np.flatnonzero(heard[first:past])).tolist()
             # Rounded as the times of words are: it may begin where a word ends.
             start, end = (round(frame * frame_seconds, 3) for frame in (frames[0], frames[-1] + 1))

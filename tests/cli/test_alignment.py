@@ -48,7 +48,8 @@ def test_the_json_of_an_alignment_says_what_standard_error_says(
     for text in (f"{said} {said}", said, f"{said} nine {said}"):
         (tmp_path / "text.txt").write_text(text)
         command = "align", tmp_path / "twice.wav", tmp_path / "text.txt", "--model", "digits", "--format", "json"
-        _, _, errors = run(*command, "-o", tmp_path)
+        code, _, errors = run(*command, "-o", tmp_path)
+        assert code == 0
         found.append(json.loads((tmp_path / "twice.json").read_text()))
         doubtful = [word["text"] for word in found[-1]["words"] if word["doubtful"]]
         assert [line.split("'")[1] for line in errors.splitlines() if "doubtful" in line] == doubtful
@@ -126,6 +127,22 @@ def test_the_cues_of_subtitles_remain(run: Callable[..., Outcome], tmp_path: Pat
     words = {word["text"]: word["start"] for word in json.loads((tmp_path / "plain.json").read_text())["words"]}
     begins = [words[word] for word in ("applicants", "must", "the", "years")]
     assert [seconds[place] for place in (2, 3, 4, 6)] == pytest.approx(begins, abs=2e-3)
+    assert run("align", RECORDING, tmp_path / f"a.{suffix}", "-o", tmp_path / "rows.tsv")[0] == 0
+    rows = [line.split("\t") for line in (tmp_path / "rows.tsv").read_text().splitlines()[1:]]
+    assert [float(start) / 1000 for start, _, _ in rows] == pytest.approx(begins, abs=2e-3)
+
+
+def test_a_text_of_lines_keeps_them_in_each_format(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    lines = ["Applicants", "must have resided in", "the country for", "five years."]
+    (tmp_path / "lines.txt").write_text("\n".join(lines))
+    assert run("align", RECORDING, tmp_path / "lines.txt", "-o", tmp_path, "--format", "txt,tsv,json")[0] == 0
+    name = RECORDING.stem
+    assert (tmp_path / f"{name}.txt").read_text().splitlines() == lines
+    rows = [line.split("\t") for line in (tmp_path / f"{name}.tsv").read_text().splitlines()[1:]]
+    assert [text for _, _, text in rows] == lines
+    segments = json.loads((tmp_path / f"{name}.json").read_text())["segments"]
+    assert [each["display"] for each in segments] == lines
+    assert [round(1000 * each["start"]) for each in segments] == [int(start) for start, _, _ in rows]
 
 
 def test_align_refuses_in_one_line(run: Callable[..., Outcome], tmp_path: Path) -> None:

@@ -222,12 +222,15 @@ def test_speech_that_the_text_lacks_is_found(recognizer: Recognizer, tmp_path: P
     for seed in range(6):
         texts, spans = write_words(tmp_path / "string.wav", seed)
         assert not align(recognizer, tmp_path / "string.wav", " ".join(texts)).others
-        lacking = align(recognizer, tmp_path / "string.wav", " ".join(texts[:2] + texts[4:])).untranscribed
-        assert lacking
-        assert all(spans[0][1] < speech.start < speech.end < spans[-1][0] for speech in lacking)
+        lacking = align(recognizer, tmp_path / "string.wav", " ".join(texts[:2] + texts[4:])).transcript
+        assert lacking.untranscribed
+        assert all(spans[0][1] < start < end < spans[-1][0] for start, end in lacking.untranscribed)
         marked = align(recognizer, tmp_path / "string.wav", " ".join([*texts[:2], "*", *texts[4:]]))
         assert [speech.is_marked for speech in marked.others] == [True]
-        assert not marked.untranscribed
+        assert not marked.transcript.untranscribed
+        lines = f"{' '.join(texts[:2])}\n{' '.join(texts[4:])}"
+        skipped = align(recognizer, tmp_path / "string.wav", lines, skip=True)
+        assert skipped.transcript.untranscribed == tuple((speech.start, speech.end) for speech in marked.others)
 
 
 def test_a_word_before_a_star_ends_where_it_was_said(recognizer: Recognizer, tmp_path: Path) -> None:

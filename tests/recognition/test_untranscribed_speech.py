@@ -16,10 +16,12 @@ def frames(text: str, nats: float) -> np.ndarray:
     return log_probs
 
 
-def found(text: str, nats: float, tokens: list[int], frame_seconds: float = 0.5) -> list[OtherSpeech]:
+def found(
+    text: str, nats: float, tokens: list[int], frame_seconds: float = 0.5, skip: bool = False
+) -> list[OtherSpeech]:
     targets = np.array(tokens)
     log_probs = frames(text, nats)
-    return find_other_speech(log_probs, targets, align_arrays(log_probs[:, :3], targets), NAMES, frame_seconds)
+    return find_other_speech(log_probs, targets, align_arrays(log_probs[:, :3], targets), NAMES, frame_seconds, skip)
 
 
 def test_what_is_heard_between_the_letters_adds_up() -> None:
@@ -34,6 +36,8 @@ def test_what_is_heard_between_the_letters_adds_up() -> None:
 def test_a_star_says_that_there_is_speech() -> None:
     assert found("a..xx...b", MARKED / 1.5, [1, STAR, 2]) == [OtherSpeech(1.5, 2.5, True)]
     assert found("a.......b", MARKED / 1.5, [1, STAR, 2]) == []
+    assert found("a..xx...b", MARKED / 1.5, [1, STAR, 2], skip=True) == []
+    assert found("a..xx...b", LACKING / 1.5, [1, STAR, 2], skip=True) == [OtherSpeech(1.5, 2.5, True)]
 
 
 def test_speech_begins_at_the_very_time_at_which_a_word_ends() -> None:
