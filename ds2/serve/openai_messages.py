@@ -20,6 +20,7 @@ from ds2.text import join_words, normalize
 from ds2.utils.errors import ParameterError
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+SUBTITLES = ("srt", "vtt")
 NAMES = {"en": "english", "zh": "chinese"}  # as OpenAI answers
 LEAST = 1e-4  # confidence, for the logarithm
 MOST_PROMPT = 2000  # characters of a prompt that are read: a text of OpenAI's has half as many
@@ -58,6 +59,10 @@ def parse_form(form: FormData) -> Asked:
     if not _is_temperature(str(form.get("temperature") or 0)):
         raise Refused(400, "request", "temperature: must be a number from 0 to 1", field="temperature")
     stream = str(form.get("stream", "false")).lower() in ("true", "1")
+    if stream and format in SUBTITLES:
+        raise Refused(
+            400, "request", "stream: events hold text, no subtitles; leave one of the two out", field="stream"
+        )
     return Asked(file, format, granularities, stream, str(form.get("language", ""))[:20],
                  str(form.get("model", "")), _hot(form))  # fmt: skip
 

@@ -41,6 +41,8 @@ class Wishes:
             raise ValueError(f"config has no {_quoted(unknown[0])}; choose from {', '.join(KEYS)}")
         words = bool(values.get("words", self.words))
         alternatives = int(_number(values, "max_alternatives", self.alternatives))
+        if alternatives < 0:
+            raise ValueError(f"max_alternatives must be 0 or more, got {alternatives}")
         if has_begun:
             return replace(self, words=words, alternatives=alternatives)
         push = bool(values.get("push", self.push))
@@ -63,7 +65,7 @@ class Wishes:
         return self._texts(finals) | ({"warning": warning} if warning else {})
 
     def _texts(self, finals: Sequence[Final]) -> dict[str, Any]:
-        if self.alternatives <= 0:
+        if not self.alternatives:
             return self._text(_joined_transcripts([final.transcript for final in finals]))
         if len(finals) == 1:
             ranked = finals[0].alternatives[: self.alternatives]

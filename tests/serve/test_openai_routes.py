@@ -223,6 +223,11 @@ def test_wrong_fields_are_named(client: openai.OpenAI, said: tuple[str, np.ndarr
     with pytest.raises(openai.BadRequestError, match="response_format") as refused:
         client.audio.transcriptions.create(model="digits-streaming", file=wav(said[1]), response_format="docx")  # type: ignore
     assert refused.value.param == "response_format"
+    with pytest.raises(openai.BadRequestError, match="events hold text, no subtitles") as refused:
+        client.audio.transcriptions.create(
+            model="digits-streaming", file=wav(said[1]), response_format="srt", stream=True
+        )  # type: ignore
+    assert refused.value.param == "stream"
     with pytest.raises(openai.BadRequestError, match="temperature: must be a number from 0 to 1"):
         client.audio.transcriptions.create(
             model="digits-streaming", file=wav(said[1]), extra_body={"temperature": "warm"}

@@ -230,6 +230,7 @@ async def test_half_samples_and_single_bytes(
         (['{"config": {"sample_rate": null}}'], 1007, "sample_rate"),
         (['{"config": {"sample_rate": %s}}' % ("9" * 400)], 1007, "sample_rate"),
         (['{"config": {"sample_rate": NaN}}'], 1007, "sample_rate"),
+        (['{"config": {"max_alternatives": -1}}'], 1007, "max_alternatives must be 0 or more, got -1"),
         (['{"config": {"encoding": []}}'], 1007, "encoding"),
         (['{"config": {"sample_rat": 16000}}'], 1007, "sample_rat"),
         (['{"config": {"encoding": "\\ud800"}}'], 1007, "encoding"),
