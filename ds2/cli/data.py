@@ -63,7 +63,8 @@ def validate_command(
         examined = validate.examine_all(utterances, validate.ValidateConfig(frame_seconds=frame_seconds), progress.step)
     findings = [*wrong, *examined.findings, *validate.duplicates(examined), *validate.leaks(splits)]
     bad = {finding.place for finding in findings if finding.kind != "leaking speaker"}
-    _print_findings(findings, f"{counted(len(utterances) + len(wrong), 'utterance')}, {len(bad)} with findings")
+    lines = f" and {counted(len(wrong), 'wrong line')}" if wrong else ""
+    _print_findings(findings, f"{counted(len(utterances), 'utterance')}{lines}, {len(bad)} with findings")
     if report is not None:
         validate.write_findings(report, findings)
     if clean is not None:

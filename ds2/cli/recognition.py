@@ -256,7 +256,7 @@ def evaluate_command(
     from ds2.data.manifest import read_manifest
     from ds2.recognition.compared_transcripts import open_other, texts_of
     from ds2.recognition.error_intervals import check_field
-    from ds2.recognition.evaluate import comparable_case, evaluate, normal_form
+    from ds2.recognition.evaluate import comparable_case, evaluate, transcript_form
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import check_writable
     from ds2.utils.progress import Progress
@@ -270,12 +270,12 @@ def evaluate_command(
     others = {name: open_other(name, utterances, compute.device) for name in outputs.against}
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
     written = [text for other in others.values() if isinstance(other, Mapping) for text in other.values()]
-    form = normal_form(normalize := choose_form(recognizer.tokenizer, utterances, normalize, written))
+    form = transcript_form(normalize := choose_form(recognizer.tokenizer, utterances, normalize, written))
     utterances = comparable_references(recognizer.tokenizer, utterances, normalize)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = evaluate(recognizer, utterances, progress.step, form)
     case = comparable_case(recognizer.tokenizer)
-    said = {name: map(form, texts_of(other, result.utterances)) for name, other in others.items()}
+    said = {name: map(form, texts_of(other, result.utterances), result.references) for name, other in others.items()}
     texts = {name: list(map(case, each)) for name, each in said.items()}
     return report_evaluation(result, recognizer.name, texts, outputs)
 

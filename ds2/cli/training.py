@@ -271,7 +271,7 @@ def average_command(bundles: Paths, output: Output) -> int:
     Example: ds2 average runs/seed1/best.safetensors runs/seed2/best.safetensors --output average.safetensors
 
     Args:
-        bundles: Two or more bundles of one configuration.
+        bundles: Two or more bundles of one configuration. The search is that of the first with a language model.
         output: Bundle to write.
     """
     from ds2.train.average_models import average

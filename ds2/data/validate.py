@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 import math
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ AT_ONCE = 1024  # utterances that wait for a thread
 OUTLINE_POINTS = 100  # of the loudness of an utterance, that identify copies in another coding
 SAME_OUTLINE = 0.995  # correlation of two outlines
 SAME_DURATION = 0.06  # seconds that codecs add at the ends
+UNSEEN = ("Cc", "Cn", "Co", "Cs")  # categories of characters that nobody sees: controls, unassigned, surrogates
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,9 @@ def _text_findings(utterance: Utterance, config: ValidateConfig) -> Iterator[Fin
     if not text:
         yield Finding("empty text", utterance.place, "no transcript")
         return
+    if strange := sorted({mark for mark in text if mark == "\ufffd" or unicodedata.category(mark) in UNSEEN}):
+        listed = ", ".join(f"U+{ord(mark):04X}" for mark in strange[:5])
+        yield Finding("damaged text", utterance.place, f"it holds {listed}: was it read in a wrong encoding?")
     rate = len(text) / utterance.duration
     if rate > config.fastest:
         yield Finding("too fast", utterance.place, f"{rate:.0f} characters in a second")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from ds2.data.corpus_rows import ROUNDED
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, align_texts, character_errors, error_listing, word_errors
+from ds2.recognition.number_readings import read_alike
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.text import Tokenizer, normalize, split_words
@@ -85,6 +86,18 @@ def normal_form(language: str | None) -> Callable[[str], str]:
     return str if language is None else functools.partial(normalize, language=language)
 
 
+def transcript_form(language: str | None) -> Callable[[str, str], str]:
+    """Brings a transcript to the form of its reference: the normal one of a language, with numbers in the same reading.
+
+    Without a language it stays as it is.
+    """
+    if language is None:
+        return lambda text, reference: text
+    if language != "en":
+        return lambda text, reference: normalize(text, language)
+    return lambda text, reference: read_alike(normalize(text, language), reference)
+
+
 def comparable_case(tokenizer: Tokenizer) -> Callable[[str], str]:
     """Brings texts to lower case, where the model cannot output a capital; else leaves them as they are."""
     return str if any(token != token.lower() for token in tokenizer.tokens) else str.lower
@@ -105,12 +118,13 @@ def evaluate(
     recognizer: Recognizer,
     utterances: Sequence[Utterance],
     on_done: Callable[[], None] = lambda: None,
-    form: Callable[[str], str] = str,
+    form: Callable[[str, str], str] = lambda text, reference: text,
 ) -> Evaluation:
     """Transcribes every utterance and compares; calls `on_done` after each.
 
     Args:
-        form: brings the transcripts to the form of the references, as `normal_form` does: p.m. may be one word or two.
+        form: given a transcript and its reference, brings the first to the form of the second, as `transcript_form`
+            does: p.m. may be one word or two, and 2012 has two readings.
 
     Raises:
         InputError: none of them can be read.
@@ -129,7 +143,7 @@ def evaluate(
             there = f"{result.duration:.2f} of the {utterance.duration:.2f} s"
             cut_off.append(f"{utterance.place}: the recording ends after {there}")
         read.append(utterance)
-        hypotheses.append(form(result.text))
+        hypotheses.append(form(result.text, utterance.text))
         confidences += [word.confidence for word in result.words]
         right += right_words(utterance.text, result)
         audio_seconds += result.duration

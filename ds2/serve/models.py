@@ -7,6 +7,7 @@ from typing import Any
 
 from ds2.bundle import read_record
 from ds2.model_record import KNOWS_ANY
+from ds2.recognition.engine import ONNX_SUFFIX
 from ds2.serve.config import ServeConfig
 from ds2.serve.messages import WorkerConfig
 from ds2.serve.model_process import Timeouts
@@ -60,7 +61,7 @@ class Models:
                 "object": "model",
                 "created": 0,
                 "owned_by": "ds2",
-                "knows": KNOWS_ANY if path.suffix == ".onnx" else read_record(path).knows,
+                "knows": KNOWS_ANY if path.suffix == ONNX_SUFFIX else read_record(path).knows,
             }
             for name, path in self.paths.items()
         ]

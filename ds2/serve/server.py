@@ -19,6 +19,7 @@ from typing import Any
 import uvicorn
 
 from ds2.bundle import read_record
+from ds2.recognition.engine import ONNX_SUFFIX
 from ds2.serve.application import Application, make_app
 from ds2.serve.config import ServeConfig
 from ds2.serve.systemd import READY, STOPPING, keep_alive, notify
@@ -85,7 +86,8 @@ def run(config: ServeConfig, on_listening: Callable[[str], object]) -> int:
     """
     model = config.model or locate(DEFAULT_MODEL)
     for path in (model, *config.models):
-        read_record(path)
+        if path.suffix != ONNX_SUFFIX:  # which onnxruntime checks
+            read_record(path)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(Application(config, model), on_listening))
     return 0

@@ -24,7 +24,9 @@ RELATED = 0.3
 
 
 def average(paths: Sequence[str | Path]) -> Bundle:
-    """The mean of all weights and running statistics; all else is that of the first model, with the records of all.
+    """The mean of all weights and running statistics, with the records of all models.
+
+    The search and all else are those of the first model with a language model, or of the first one.
 
     Raises:
         InputError: fewer than two bundles, bundles whose configurations, tokens or tensors differ, or weights that are
@@ -55,7 +57,8 @@ def average(paths: Sequence[str | Path]) -> Bundle:
         for name, tensor in first.weights.items()
     }
     of = [{"name": Path(path).parent.name, **bundle.training} for path, bundle in zip(paths, bundles, strict=True)]
-    return replace(first, weights=weights, training={"version": of[0].get("version"), "average_of": of})
+    searching = next((bundle for bundle in bundles if bundle.language_model is not None), first)
+    return replace(searching, weights=weights, training={"version": of[0].get("version"), "average_of": of})
 
 
 def _cosine(one: Bundle, other: Bundle) -> float:

@@ -66,7 +66,7 @@ def test_validate_finds_wrong_lines_beside_all_others(run: Callable, spoken_digi
     report = tmp_path / "report.jsonl"
     code, printed, _ = run("validate", manifest, "--report", report, "--clean", tmp_path / "clean")
     assert code == 1
-    assert "4 utterances, 2 with findings: 2 wrong line" in printed
+    assert "2 utterances and 2 wrong lines, 2 with findings: 2 wrong line" in printed
     found = [json.loads(line) for line in report.read_text().splitlines()]
     assert [each["place"] for each in found] == [f"{manifest}:3", f"{manifest}:4"]
     assert found[0]["message"].startswith("duration must be positive seconds")

@@ -55,6 +55,8 @@ def test_a_cut_off_opus_is_found_and_a_report_names_files_of_any_name(tmp_path: 
         ("clipped", np.clip(NOISE * 30, -1, 1), "hello", None),
         ("duration", NOISE, "hello", 2.0),
         ("empty text", NOISE, "  ", None),
+        ("damaged text", NOISE, "caf\ufffd", None),
+        ("damaged text", NOISE, "caf\x07", None),
         ("too fast", NOISE, "x y" * 20, None),
         ("too short for CTC", NOISE, "aa" * 20, None),
         ("too slow", np.tile(NOISE, 6), "a", None),

@@ -8,16 +8,24 @@ import pytest
 from ds2.cli.error_rates import report_evaluation
 from ds2.cli.options import DEFAULT_EVALUATION
 from ds2.data.manifest import read_manifest
-from ds2.recognition.evaluate import Evaluation, evaluate
+from ds2.recognition.evaluate import Evaluation, evaluate, transcript_form
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.jit import njit
 
 
 def test_transcripts_are_brought_to_the_form_of_the_references(spoken_digits: Callable[[int], Path]) -> None:
     recognizer, utterances = Recognizer.load("digits", "cpu"), read_manifest(spoken_digits(3))
-    plain, capitals = (evaluate(recognizer, utterances, form=form).hypotheses for form in (str, str.upper))
+    plain = evaluate(recognizer, utterances).hypotheses
     assert "".join(plain).islower()
-    assert capitals == [text.upper() for text in plain]
+    both = evaluate(recognizer, utterances, form=lambda text, reference: f"{text.upper()} {reference}").hypotheses
+    assert both == [f"{text.upper()} {utterance.text}" for text, utterance in zip(plain, utterances, strict=True)]
+
+
+def test_the_form_of_a_transcript() -> None:
+    said = "on july two thousand and twelve p.m."
+    assert transcript_form(None)(said, "on july twenty twelve p m") == said
+    assert transcript_form("zh")(said, "on july twenty twelve p m") == "on july two thousand and twelve p m"
+    assert transcript_form("en")(said, "on july twenty twelve p m") == "on july twenty twelve p m"
 
 
 def test_seconds_of_compiling_kernels_are_told(

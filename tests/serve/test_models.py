@@ -18,6 +18,7 @@ from serve.test_openai_routes import wav
 from serve.test_websocket_session import close_code, lock_step, text_of
 
 from ds2.bundle import read_record
+from ds2.cli.main import main
 from ds2.model_record import LanguageModelPart, Record
 from ds2.serve.application import Application
 from ds2.serve.config import ServeConfig
@@ -50,6 +51,16 @@ def test_what_a_model_knows() -> None:
     lettered = Record(config={}, tokens=[], language_model=LanguageModelPart(1, ["a", "b"]))
     assert lettered.knows == "words of any kind, 2 of them by its language model"
     assert Record(config={}, tokens=[]).knows == "words of any kind, spelt as they sound"
+
+
+def test_an_exported_model_answers(
+    start: Callable[..., RunningServer], spoken: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    assert main(["export", "digits-streaming", "--output", str(tmp_path), "--format", "onnx"]) == 0
+    server = start("--model", str(tmp_path / "model.onnx"))
+    text, samples = next(iter(spoken.items()))
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+        assert client.audio.transcriptions.create(model="model", file=wav(samples)).text == text
 
 
 def test_both_models_answer(start: Callable[..., RunningServer], spoken: dict[str, np.ndarray], tmp_path: Path) -> None:

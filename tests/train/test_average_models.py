@@ -1,5 +1,6 @@
 """Averages of bundles."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,9 +71,14 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
         average(bundles)
 
 
-def test_a_language_model_stays_with_the_average() -> None:
+@pytest.mark.parametrize("first", ["english", "plain.safetensors"])
+def test_a_language_model_stays_with_the_average(tmp_path: Path, first: str) -> None:
+    """Also where the first model, as training writes it, has none."""
     bundle = Bundle.load("english")
-    averaged = average(["english", "english"])
+    if first != "english":
+        first = str(tmp_path / first)
+        replace(bundle, language_model=None, decoder={}, punctuation=None, neural_model=None).save(first)
+    averaged = average([first, "english"])
     assert averaged.language_model is not None
     assert bundle.language_model is not None
     assert averaged.language_model.arrays.keys() == bundle.language_model.arrays.keys()

@@ -57,7 +57,8 @@ def write(target: Path, utterances: Sequence[Utterance]) -> None:
         file.write("\t".join(COLUMNS) + "\n")
         for utterance in utterances:
             if utterance.offset is not None:
-                raise InputError(f"{utterance.place}: a span of a recording; Common Voice knows whole files only")
+                only = "a span of a recording, and Common Voice knows whole files only"
+                raise InputError(f"{utterance.place}: {only}; cut them out by ds2 data shard, and convert its folder")
             name = name_by_path(utterance.audio_path)
             with contextlib.suppress(FileExistsError):
                 (clips / name).symlink_to(utterance.audio_path)

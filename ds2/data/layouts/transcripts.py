@@ -86,7 +86,8 @@ def file_rows(path: Path) -> Iterator[Row]:
         if transcript.error:
             yield Row(path, "", problem=transcript.error)
         elif any(segment.channel for segment in transcript.segments):
-            yield Row(path, "", problem=f"{path}: its channels are separate; divide the recording into files")
+            remedy = "divide the recording into files, as by sox call.wav 1.wav remix 1, and transcribe each"
+            yield Row(path, "", problem=f"{path}: its channels are separate; {remedy}")
         elif not transcript.segments:
             yield Row(_recording(transcript.file, path).path, "", place=str(path))
         else:

@@ -1,0 +1,43 @@
+"""Numbers with several readings, in a transcript and its reference."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ds2.recognition.number_readings import read_alike
+from ds2.text import normalize
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("on the 22nd of July 2012.", "on the twenty second of july two thousand and twelve"),
+        ("It cost $1,100 in 2005", "it cost eleven hundred dollars in two thousand five"),
+        ("in 2012 and in 2012", "in two thousand twelve and in twenty twelve"),
+    ],
+)
+def test_a_number_in_another_reading_is_no_error(written: str, said: str) -> None:
+    reference = normalize(written, "en")
+    assert said != reference
+    assert read_alike(said, reference) == reference
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("in 2012", "in two thousand and thirteen"),
+        ("he is 35", "he is thirty six"),
+        ("two of them", "to of them"),
+        ("", "in two thousand and twelve"),
+    ],
+)
+def test_other_numbers_and_words_stay(written: str, said: str) -> None:
+    assert read_alike(said, normalize(written, "en")) == said
+
+
+@given(st.lists(st.sampled_from("in the of and two twelve twenty thousand hundred july dollars oh five p m".split())))
+def test_what_was_read_alike_stays(words: list[str]) -> None:
+    """A number that a text has twice, in two readings, is read in one of them."""
+    text = " ".join(words)
+    read = read_alike(text, text)
+    assert read_alike(read, text) == read
