@@ -20,6 +20,7 @@ from ds2.utils.folder_lock import FolderLock
 MIX = AugmentConfig(speed=(1.0,), noise_probability=1.0, synthetic_noise_probability=0.0, gain=(0.0, 0.0))
 NOISE_LEVEL = -26.0  # dB below full scale, of the mean power: the level of speech in most corpora
 PEAK = 0.99  # of full scale
+HEADROOM = 1 / 8  # factor at which the sum of speech and noise does not clip
 
 
 class Mixture(Dataset[Utterance | str | InputError]):
@@ -40,7 +41,9 @@ class Mixture(Dataset[Utterance | str | InputError]):
         utterance = self.utterances[index]
         rate = self.augmenter.sample_rate
         try:
-            samples = self.augmenter(read_utterance(utterance, rate), 0, index)
+            # Speech and noise together may exceed full scale: then the copy is softer, at the same ratio.
+            samples = self.augmenter(read_utterance(utterance, rate) * HEADROOM, 0, index) / HEADROOM
+            samples = samples / samples.abs().max().clamp(min=1.0)
         except InputError as error:
             return str(error)
         path = copy_path(self.folder, index)

@@ -51,6 +51,23 @@ def test_the_ratio_is_the_one_asked_for(tmp_path: Path, hum: Path, spoken_digits
         assert 10 * math.log10(float(ratio)) == pytest.approx(5.0, abs=0.1)
 
 
+def test_a_sum_beyond_full_scale_is_softer_at_the_same_ratio(
+    tmp_path: Path, hum: Path, spoken_digits: Callable[[int], Path]
+) -> None:
+    [utterance] = read_manifest(spoken_digits(1))
+    speech, rate = read_audio(utterance.audio_path)
+    loud = speech / speech.abs().max()
+    soundfile.write(tmp_path / "loud.wav", loud.numpy(), rate, "FLOAT")
+    config = replace(MIX, noise=(hum,), snr=(0.0, 0.0))
+    write_noisy_copy([replace(utterance, audio_path=tmp_path / "loud.wav")], tmp_path / "noisy", config, rate)
+    both = read_audio(read_manifest(tmp_path / "noisy" / "manifest.jsonl")[0].audio_path)[0]
+    scale = both @ loud / (loud @ loud)
+    ratio = (scale * loud).square().mean() / (both - scale * loud).square().mean()
+    assert scale < 0.8
+    assert both.abs().max() == pytest.approx(1.0, abs=1e-3)
+    assert 10 * math.log10(float(ratio)) == pytest.approx(0.0, abs=0.5)
+
+
 def test_broken_utterances_are_told_and_the_others_written(
     tmp_path: Path, hum: Path, spoken_digits: Callable[[int], Path]
 ) -> None:
