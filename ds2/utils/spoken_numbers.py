@@ -36,8 +36,10 @@ CAPITAL_MONTHS = "|".join(map(str.capitalize, MONTHS))
 MONTHS_IN_FULL = {month[:3]: month.capitalize() for month in MONTHS}
 
 # No pattern asks for a sign behind any number of digits: each would be sought from every digit, in quadratic time.
+# No group is possessive, as (?:-1)*+ is: before Python 3.11.5 it may take half a group.
 WEB = re.compile(  # www.bbc.co.uk/news, ds2.com
-    r"(?<![\w.@-])(?:www(?:\.[\w-]++)++|[\w-]++(?:\.[\w-]++)*?\.(?:com|org|net|edu|gov|co\.uk))(?![\w@-])(?:/[\w-]++)*+"
+    r"(?<![\w.@-])(?:www(?:\.[\w-]++)+(?!\.[\w-])|[\w-]++(?:\.[\w-]++)*?\.(?:com|org|net|edu|gov|co\.uk))(?![\w@-])"
+    r"(?:/[\w-]++)*"
 )
 SPOKEN = re.compile(r"[\d&@°]|\bwww\.|\.(?:com|org|net|edu|gov|co\.uk)\b")  # else nothing is to be said in words
 BESIDE_VULGAR = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])|(?<=[¼-¾⅐-⅞])")
@@ -48,7 +50,7 @@ OPERATIONS = {"+": "plus", "=": "equals", "×": "times", "÷": "divided by"}
 OPERATION = re.compile(rf"(?:(?<=[^\s+=] )|(?<=[\d%‰]))[+=×÷](?= ?[-−(]?[{SIGNS}]?\.?\d)")
 MINUS = re.compile(rf"(?:(?<![^\s(\[\"'])(?<!\d )[-–]|− ?)(?=[{SIGNS}]?\.?\d)")  # neither a range nor within a word
 TIME = re.compile(
-    r"(?<![\d:.,/])(?:0?([1-9])|(1\d|2[0-3])):([0-5]\d)(?::(?P<seconds>[0-5]\d))?+(?![\d:/]|[.,]\d)"
+    r"(?<![\d:.,/])(?:0?([1-9])|(1\d|2[0-3])):([0-5]\d)(?::(?P<seconds>[0-5]\d))?(?![\d:/]|[.,]\d)"
     r"(?: o'clock)?(?P<half>(?= ?[ap]\.? ?m\b))?",
     re.I,
 )
@@ -56,10 +58,10 @@ TIME = re.compile(
 RATIO = re.compile(r"(?<![\w:.,/])([A-Z][a-z]++ )?(\d++):(?=\d(?!\d|[:.,/–-]\d))")
 # Spelled in digits where a part begins with a zero, and telephones: 007, 00, 555-0199; not within a longer number, a
 # time or a share.
-CODE = re.compile(rf"(?<![\d.,:/⁄{SIGNS}])(?<!\d-)\d++(?:-\d++)*+(?![:/⁄.,]\d| ?[%‰]|(?:st|nd|rd|th)\b)")
+CODE = re.compile(rf"(?<![\d.,:/⁄{SIGNS}])(?<!\d-)\d++(?:-\d++)*(?![-:/⁄.,]\d| ?[%‰]|(?:st|nd|rd|th)\b)")
 RANGE = re.compile(  # 10-20, 1,500-2,000; not of a chain such as 2020-01-05, nor 3:10-12
-    rf"(?<![\w.,:/⁄{SIGNS}–-])(?<!\d )(?P<first>[1-9]\d*+(?:,\d{{3}})*+(?:\.\d++)?+)[-–]"
-    r"(?P<last>[1-9]\d*+(?:,\d{3})*+(?:\.\d++)?+)(?![.,:/⁄–-]\d|(?:st|nd|rd|th)\b)"
+    rf"(?<![\w.,:/⁄{SIGNS}–-])(?<!\d )(?P<first>[1-9]\d*+(?:,\d{{3}})*(?:\.\d++)?)[-–]"
+    r"(?P<last>[1-9]\d*+(?:,\d{3})*(?:\.\d++)?)(?![.,:/⁄–-]\d|(?:st|nd|rd|th)\b)"
 )
 PHONE = re.compile(r"(?:1-)?\d{3}-\d{3}-\d{4}|\d{3}-\d{2}(?!00)\d\d")  # 555-1234; 500-1000 is a range
 NATIONAL = re.compile(r"(?<![\d.,:/+-])(?<!\d )0\d{2,4}(?: \d{3,4}){1,2}(?! ?\d|[.,:/-]\d)")  # 020 7946 0000
@@ -92,17 +94,15 @@ FRACTION = re.compile(  # 1/2, 2 5/6, 2/5 of them, but neither 25/12/2020 nor 2/
     r"(?:(?<=\d)(?<![/⁄]\d)(?<![/⁄]\d\d)(?P<mixed>[ -])|(?<![\w/⁄.,:]))"
     r"(?P<top>[1-9]\d?)(?P<bar>[/⁄])(?P<bottom>10|16|32|64|[2-9])(?![\w/⁄]|[.,:]\d)(?P<percent> ?%)?(?P<of>(?= of ))?"
 )
-SUMS = re.compile(rf"(?<!\d)([{SIGNS}]) ?(\d{{1,3}}(?:,\d{{3}})++|\d++)[-–](?=[1-9]\d*+(?!-\d))")  # $5-10
+SUMS = re.compile(rf"(?<!\d)([{SIGNS}]) ?(\d{{1,3}}(?:,\d{{3}})+|\d++)[-–](?=[1-9]\d*+(?!-\d))")  # $5-10
 SUM = re.compile(
-    rf"(?<!\d)(?P<sign>[{SIGNS}]) ?(?P<number>{NUMBER}|\.\d+)"
-    r"(?:(?:[ -]?(?P<scale>hundred|thousand|million|billion|trillion)|(?P<short>k|m|bn))\b)?",
-    re.I,
+    rf"(?i)(?<!\d)(?P<sign>[{SIGNS}]) ?(?P<number>{NUMBER}|\.\d+)"
+    r"(?:(?:[ -]?(?P<scale>hundred|thousand|million|billion|trillion)|(?P<short>k|m|bn))\b)?"
 )
 UNIT = re.compile(rf"(?:(?<![\d.,])(?P<one>1)|(?<=\d)|(?=°)) ?(?P<sign>[{SIGNS}¢]|°(?: ?(?P<degrees>[CF])\b)?)", re.I)
 MEASURE = re.compile(rf"(?:(?<![\d.,])(?P<one>1)|(?<=\d)) ?(?P<unit>{'|'.join(MEASURES)})\b")
 FIGURES = re.compile(
-    rf"(?P<number>{NUMBER}|(?<![\w.])\.\d+)(?:(?P<ordinal>(?:st|nd|rd|th)\b)| ?(?P<share>[%‰])|(?P<plural>'?s\b))?",
-    re.I,
+    rf"(?i)(?P<number>{NUMBER}|(?<![\w.])\.\d+)(?:(?P<ordinal>(?:st|nd|rd|th)\b)| ?(?P<share>[%‰])|(?P<plural>'?s\b))?"
 )
 
 

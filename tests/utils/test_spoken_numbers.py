@@ -1,9 +1,12 @@
 """English numbers and the signs beside them: no word that is spoken gets lost."""
 
+import re
 import time
+from pathlib import Path
 
 import pytest
 
+import ds2
 from ds2.text import normalize
 
 CASES = """
@@ -151,3 +154,9 @@ def test_time_is_linear_in_the_length(piece: str) -> None:
 
 def test_sums_without_a_name_are_said_digit_by_digit() -> None:
     assert normalize("$" + "9" * 5000, "en") == "nine " * 5000 + "dollars"
+
+
+@pytest.mark.parametrize("path", sorted((Path(ds2.__file__).parent).rglob("*.py")), ids=lambda path: path.stem)
+def test_no_group_is_possessive(path: Path) -> None:
+    """Before Python 3.11.5 such a group may take half of what it stands for: `(?:-1)*+` takes the last - of 0-."""
+    assert not re.findall(r"\)[*+?]\+[^+ ]", re.sub(r"#.*", "", path.read_text()))
