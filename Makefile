@@ -1,6 +1,7 @@
 # make demo          sets up .venv, compiles the kernels and transcribes real recordings with the bundled models
 # make check         format, lint, types and the quick tests: two minutes
-# make test          sets up .venv and runs all tests in TESTERS=2 processes: eighteen minutes on two cores
+# make test          sets up .venv and runs the tests in TESTERS=2 processes: ten minutes on two cores
+# make test-long     sets up .venv and runs whole trainings, clusters and compilers as tests: eight minutes on two cores
 # make test-spark    sets up .venv and runs the tests of ds2.spark on a cluster of this machine; needs Java 17
 # make lint          format, lint, types
 # make lint-deploy   checks the files of deploy/ by the tools of those who read them, and says what it skips
@@ -26,7 +27,7 @@ IMAGES ?= $(shell docker info > /dev/null 2>&1 && echo cpu onnx)
 PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 QUICK = $(filter-out tests/test_examples.py, $(wildcard tests/test_*.py)) tests/ctc tests/decoder tests/lm
 
-.PHONY: demo check test test-spark lint lint-deploy docs docs-serve fuzz fuzz-parsers soak audit release package lock train-digits
+.PHONY: demo check test test-long test-spark lint lint-deploy docs docs-serve fuzz fuzz-parsers soak audit release package lock train-digits
 
 demo: $(VENV)/.core
 	$(BIN)/python recipes/demo.py
@@ -35,8 +36,11 @@ check: lint
 	$(PYTEST) $(QUICK)
 
 test: $(VENV)/.dev
-	@echo "all tests, eighteen minutes on two cores; make check takes two minutes"
+	@echo "ten minutes on two cores; make check takes two minutes, make test-long has the long tests"
 	$(PYTEST) --durations 10
+
+test-long: $(VENV)/.dev
+	$(PYTEST) -m long --durations 10
 
 test-spark: $(VENV)/.dev
 	$(BIN)/python -m pytest -m spark tests/spark

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from helpers.commands import Outcome
 from helpers.without_torch import WITHOUT_TORCH
 
@@ -75,6 +76,7 @@ def test_native_engine_needs_what_ds2_needs_but_torch() -> None:
     assert listed == {need for need in wanted if not need.startswith("torch")}
 
 
+@pytest.mark.long
 def test_warmup_compiles_what_a_first_run_needs(run: Callable[..., Outcome]) -> None:
     code, output, errors = run("warmup")
     assert (code, errors) == (0, "")

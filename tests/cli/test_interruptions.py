@@ -31,6 +31,7 @@ COMMANDS = {  # with {sound}, {manifest}, {text} and {config}, and the output be
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS)
 def test_interrupted_system_calls_change_nothing(
     spoken_digits: Callable[[int], Path], tmp_path: Path, command: str

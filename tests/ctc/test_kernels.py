@@ -130,6 +130,7 @@ def test_any_batch_equals_the_cpu(
     assert torch.allclose(gradient, expected_gradient, atol=1e-10)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [(1100, 1050), (2100, 2050)])
 def test_thousands_of_labels(kernels: Callable[..., Result], size: tuple[int, int]) -> None:
     arguments = batch(1, 5, [size])
@@ -257,6 +258,7 @@ def test_losses_alone(emulated: ctypes.CDLL) -> None:
     assert torch.equal(losses, run_ctc_kernels(emulated, LossInputs(*arguments, weights, 0, True))[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", [[(40, 30), (9, 2)], [(300, 290)], [(600, 560)]])
 def test_the_same_bits_in_whatever_order_threads_run(emulated: ctypes.CDLL, sizes: list[tuple[int, int]]) -> None:
     """A missing barrier would show."""
@@ -271,6 +273,7 @@ def test_the_same_bits_in_whatever_order_threads_run(emulated: ctypes.CDLL, size
         assert torch.equal(gradient, results[0][1])
 
 
+@pytest.mark.long
 @needs_nvcc
 @pytest.mark.timeout(1200)  # 45 s of processor time, which a busy machine gives slowly
 def test_nvcc_compiles_the_kernels(tmp_path: Path) -> None:

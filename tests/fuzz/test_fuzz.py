@@ -62,6 +62,7 @@ def test_reports_say_what_went_wrong(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("network", [False, True], ids=["files", "network"])
 def test_nothing_breaks_ds2(network: bool, tmp_path: Path) -> None:
     """A few inputs of each kind, the same in every run; `make fuzz` reads many more."""

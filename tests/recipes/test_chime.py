@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from ds2.data.manifest import read_manifest
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -26,6 +28,7 @@ def start(folder: Path, manifest: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
+@pytest.mark.long
 def test_corpora_of_the_same_name_have_their_own_copies(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
     first, second = spoken_digits(1), spoken_digits(2)
     told, _ = start(tmp_path, first).communicate()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from helpers.scripts import run_script
 
 from ds2.bundle import Bundle
@@ -15,6 +16,7 @@ SCRIPT = Path(__file__).parents[2] / "recipes" / "english" / "punctuation.py"
 LINES = ["Well, I saw John.", "Where is he now?", "He went home; Mr. Brown -- his friend -- knew it!", "It was 1850."]
 
 
+@pytest.mark.long
 def test_it_trains_and_is_added_to_a_bundle(tmp_path: Path, tiny_bundle: Path) -> None:
     books = [("Ann A___One", 300), ("Bob B___Two", 300), ("Cy C___Three", 60)]
     rows, first = ["book\tfirst_line\tlines\twords"], 1

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from helpers.scripts import run_script
 
 SCRIPT = Path(__file__).parents[2] / "recipes" / "recurrent_bn" / "compare.py"
@@ -12,6 +13,7 @@ def compare(*arguments: object) -> str:
     return run_script(SCRIPT, *arguments)
 
 
+@pytest.mark.long
 def test_books_and_speech_come_in_one_table(tmp_path: Path) -> None:
     (tmp_path / "books.txt").write_text("the cat sat on the mat, the dog ran to the cat. " * 5000)
     results = tmp_path / "results"
@@ -31,6 +33,7 @@ def test_books_and_speech_come_in_one_table(tmp_path: Path) -> None:
     assert (results / "curves.png").stat().st_size > 0
 
 
+@pytest.mark.long
 def test_the_figures_come_from_one_script(tmp_path: Path) -> None:
     """Statistics of one pass replace the running averages, which two updates leave near where they began."""
     (tmp_path / "books.txt").write_text("the cat sat on the mat, the dog ran to the cat. " * 5000)

@@ -124,6 +124,7 @@ def test_weights_in_another_file_are_not_read(tmp_path: Path, monkeypatch: pytes
         make_session(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=9).SerializeToString())
 
 
+@pytest.mark.long
 def test_torch_is_not_imported_where_it_is_installed(tmp_path: Path) -> None:
     """Its import would take longer than all the rest."""
     model, *_ = export("digits", tmp_path)

@@ -24,6 +24,7 @@ def config(name: str) -> ModelConfig:
     return ModelConfig.of(read_record(name))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["digits", "english"])
 def test_recordings_have_the_same_texts(model: str) -> None:
     plain, rounded = (Recognizer.load(model, "cpu", precision=precision) for precision in ("float32", "int8"))

@@ -88,6 +88,7 @@ def test_damaged_metadata_is_refused(tmp_path: Path, tiny_bundle: Path) -> None:
     assert torch.is_tensor(bundle.weights["output.weight"])
 
 
+@pytest.mark.long
 def test_prose_is_compared_in_the_form_of_the_model(
     tmp_path: Path, spoken_digits, capsys: pytest.CaptureFixture[str]
 ) -> None:

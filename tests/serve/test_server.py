@@ -404,6 +404,7 @@ def test_a_model_process_that_hangs_is_given_no_stream(start: Start, spoken: dic
     asyncio.run(asyncio.wait_for(visit(), 200))
 
 
+@pytest.mark.long
 async def test_a_model_process_that_hangs_for_long_is_replaced(start: Start, spoken: dict[str, np.ndarray]) -> None:
     server = start("--set", "limits.worker_timeout_seconds=8")
     [worker] = server.workers()

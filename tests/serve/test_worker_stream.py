@@ -133,6 +133,7 @@ def test_words_that_are_hardly_speech_are_counted(setup: Setup) -> None:
     assert (clients.text(1), clients.left_out, clients.ended) == ("", {1: len(text.split())}, [1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batch_streams", [1, 3, 64])
 def test_every_mixture_of_streams_in_every_chunking_gives_the_offline_transcripts(
     setup: Setup, recognizer: Recognizer, batch_streams: int
@@ -166,6 +167,7 @@ def test_every_mixture_of_streams_in_every_chunking_gives_the_offline_transcript
     assert sorted(clients.worker.free) == list(range(8))
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=20)
 @given(ours=st.lists(st.integers(1, 9000), min_size=1), theirs=st.lists(st.integers(1, 9000), min_size=1))
 def test_listening_gives_what_the_server_gives(

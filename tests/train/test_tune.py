@@ -22,6 +22,7 @@ from ds2.utils.config import load_config
 from ds2.utils.errors import InputError
 
 
+@pytest.mark.long
 def test_a_grid_survives_kill_9_and_ends_with_every_cell(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
     """Two at a time, the configuration as it is and two cells; killed while two of them train."""
     text = 'method = "grid"\ndevices = ["cpu", "cpu"]\n'

@@ -4,6 +4,7 @@ import copy
 import threading
 from pathlib import Path
 
+import pytest
 import torch
 from conftest import TINY
 from helpers.training import (
@@ -20,6 +21,7 @@ from ds2.train.transfer import freeze
 from ds2.train.update import Updater
 
 
+@pytest.mark.long
 def test_it_learns_stops_and_continues(spoken_digits, launch, tmp_path: Path) -> None:
     learns_stops_and_continues(spoken_digits(21), launch, tmp_path, "asynchronous", replicas=1)
 

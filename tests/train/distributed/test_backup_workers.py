@@ -34,6 +34,7 @@ from ds2.utils.errors import InputError
 OWN_STATISTICS = "parallel.synchronize_batch_norm=false"
 
 
+@pytest.mark.long
 def test_without_backups_it_is_synchronous(spoken_digits, launch, tmp_path: Path) -> None:
     """But for the statistics of batch normalisation: DDP keeps those of the first rank, the server their mean."""
     manifest = spoken_digits(21)
@@ -46,6 +47,7 @@ def test_without_backups_it_is_synchronous(spoken_digits, launch, tmp_path: Path
     assert difference({name: expected[name] for name in learnt}, {name: found[name] for name in learnt}) < 1e-6
 
 
+@pytest.mark.long
 def test_it_learns_stops_and_continues(spoken_digits, launch, tmp_path: Path) -> None:
     """Of two ranks the first gradient counts."""
     learns_stops_and_continues(spoken_digits(21), launch, tmp_path, "backup-workers", 1)
@@ -108,6 +110,7 @@ with join_ranks("cpu") as (ranks, _):
 """
 
 
+@pytest.mark.long
 def test_a_late_rank_skips_to_the_others_and_meets_them(tmp_path: Path) -> None:
     """Rank 2 of three sends its first gradient when the others have made two updates; then all save together."""
     script = tmp_path / "late.py"
@@ -126,6 +129,7 @@ def test_a_late_rank_skips_to_the_others_and_meets_them(tmp_path: Path) -> None:
         assert difference(found[0]["model"], other["model"]) == 0
 
 
+@pytest.mark.long
 def test_dedicated_servers_take_no_utterances(spoken_digits, launch, tmp_path: Path) -> None:
     """The first of three ranks serves; the epoch's utterances are all trained on by the others."""
     settings = ("epochs=3", "parallel.strategy=asynchronous", "parallel.servers=1", "parallel.dedicated=true")

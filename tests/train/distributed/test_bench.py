@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from helpers.train_toml import small_toml
 
 from ds2.train.distributed.bench import Contender, FinishedRun, bench, contenders, write_scaling
@@ -34,6 +35,7 @@ def test_the_table_of_strategies_by_hand(tmp_path: Path) -> None:
     assert (tmp_path / "timeline.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_real_processes_are_compared(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
     """Each run has its own folder, and the time of all its processors is counted."""
     (tmp_path / "train.toml").write_text(small_toml(spoken_digits(20)))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from helpers.spark_cluster import free_port
 from helpers.train_toml import small_toml
 
@@ -24,6 +25,7 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.long
 def test_a_node_in_the_place_of_another_goes_on_to_the_same_bytes(
     spoken_digits: Callable[[int], Path], tmp_path: Path
 ) -> None:

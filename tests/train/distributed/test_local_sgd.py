@@ -10,6 +10,7 @@ from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError
 
 
+@pytest.mark.long
 def test_it_learns_stops_and_continues(spoken_digits, launch, tmp_path: Path) -> None:
     learns_stops_and_continues(spoken_digits(21), launch, tmp_path, "local-sgd", replicas=2)
 

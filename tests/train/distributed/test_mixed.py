@@ -25,6 +25,7 @@ from ds2.utils.errors import InputError
 ONE_GROUP = ("parallel.strategy=mixed", "parallel.group=2", "parallel.staleness=0", "epochs=2")
 
 
+@pytest.mark.long
 def test_one_group_without_staleness_is_synchronous(spoken_digits, launch, tmp_path: Path) -> None:
     """With two servers each holds half of the weights, and the second one is no leader."""
     manifest = spoken_digits(21)
@@ -72,6 +73,7 @@ def turns(tmp_path: Path) -> Callable[..., list[list]]:
     return start
 
 
+@pytest.mark.long
 def test_groups_of_one_are_asynchronous(turns) -> None:
     """Two ranks that update in turns, so that the order of updates is fixed: the same bits."""
     asynchronous, mixed, two_servers = turns(2, "asynchronous,1,0", "mixed,1,1", "mixed,1,2")
@@ -80,6 +82,7 @@ def test_groups_of_one_are_asynchronous(turns) -> None:
     assert difference(two_servers[0]["model"], two_servers[1]["model"]) == 0
 
 
+@pytest.mark.long
 def test_bytes_of_each_link(turns) -> None:
     """Four ranks in two groups, two servers in ranks 0 and 1; leaders are ranks 0 and 2, three exchanges each."""
     [found] = turns(4, "mixed,2,2")
@@ -102,6 +105,7 @@ def test_bytes_of_each_link(turns) -> None:
         assert difference(found[0]["model"], other["model"]) == 0
 
 
+@pytest.mark.long
 def test_it_learns_stops_and_continues(spoken_digits, launch, tmp_path: Path) -> None:
     learns_stops_and_continues(spoken_digits(21), launch, tmp_path, "mixed", 1, "parallel.servers=2")
 

@@ -87,6 +87,7 @@ def model(run: Path) -> bytes:
     return (run / "best.safetensors").read_bytes()
 
 
+@pytest.mark.long
 def test_two_tasks_end_in_the_bytes_of_two_ranks_by_torchrun(slurm: Slurm, training: Path) -> None:
     """Also where srun starts a torchrun on each node, which reads no variable of Slurm."""
     srun = ["srun", "--nodes=2", "--ntasks=2"]
@@ -99,6 +100,7 @@ def test_two_tasks_end_in_the_bytes_of_two_ranks_by_torchrun(slurm: Slurm, train
         assert model(training / run) == model(training / "torchrun")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cause", ["urgent job", "signal"])
 def test_a_stopped_job_ends_in_the_same_bytes(slurm: Slurm, training: Path, cause: str) -> None:
     """By the script in deploy/slurm: Slurm preempts the job for another, or sends what comes before its time limit."""

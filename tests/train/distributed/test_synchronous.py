@@ -52,6 +52,7 @@ def gradient_megabytes(weights: dict[str, torch.Tensor]) -> float:
     return sum(4 * tensor.numel() for tensor in trained) / 1e6
 
 
+@pytest.mark.long
 def test_kill_9_of_a_rank_and_a_restart_end_in_the_same_weights(spoken_digits, launch, tmp_path: Path) -> None:
     """With dropout, whose random state is each rank's own."""
     manifest = spoken_digits(UTTERANCES)
@@ -66,6 +67,7 @@ def test_kill_9_of_a_rank_and_a_restart_end_in_the_same_weights(spoken_digits, l
     assert difference(checkpoint_weights(tmp_path / "whole"), checkpoint_weights(tmp_path / "killed")) == 0
 
 
+@pytest.mark.long
 def test_another_number_of_ranks_continues_after_sigterm(spoken_digits, launch, tmp_path: Path) -> None:
     manifest = spoken_digits(UTTERANCES)
     stopped = launch(2, manifest, tmp_path / "stopped")
@@ -79,6 +81,7 @@ def test_another_number_of_ranks_continues_after_sigterm(spoken_digits, launch, 
     assert difference(whole, alone(tmp_path / "train.toml", tmp_path / "stopped")) < 1e-6
 
 
+@pytest.mark.long
 def test_compression_pieces_and_release_of_frozen_parts_work_together(spoken_digits, launch, tmp_path: Path) -> None:
     """With gradients in 16 bits; DDP is made anew for the parts released in the second epoch."""
     manifest = spoken_digits(12)
