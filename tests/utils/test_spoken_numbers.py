@@ -156,7 +156,7 @@ def test_sums_without_a_name_are_said_digit_by_digit() -> None:
     assert normalize("$" + "9" * 5000, "en") == "nine " * 5000 + "dollars"
 
 
-@pytest.mark.parametrize("path", sorted((Path(ds2.__file__).parent).rglob("*.py")), ids=lambda path: path.stem)
-def test_no_group_is_possessive(path: Path) -> None:
+def test_no_group_is_possessive() -> None:
     """Before Python 3.11.5 such a group may take half of what it stands for: `(?:-1)*+` takes the last - of 0-."""
-    assert not re.findall(r"\)[*+?]\+[^+ ]", re.sub(r"#.*", "", path.read_text()))
+    code = {path: re.sub(r"#.*", "", path.read_text()) for path in Path(ds2.__file__).parent.rglob("*.py")}
+    assert not [path for path, text in code.items() if re.search(r"\)[*+?]\+[^+ ]", text)]
