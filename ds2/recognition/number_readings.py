@@ -5,9 +5,11 @@ transcript                       in two thousand and twelve
 figures                          in 2012     in both, so the transcript is read as the reference is
 """
 
+import itertools
 from collections.abc import Iterator
 
 from ds2.recognition.spoken_to_figures import with_figures
+from ds2.recognition.spoken_words import SCALES
 from ds2.recognition.words import Word
 
 
@@ -19,10 +21,12 @@ def read_alike(text: str, reference: str) -> str:
 
 def _in_figures(text: str) -> Iterator[tuple[str, str]]:
     """The words of a text, those of a number together after what it is in figures; "" for other words."""
-    words = with_figures([Word(word, 0.0, 0.0, 1.0) for word in text.split()])
+    said = text.split()
+    # "a hundred" is 100 as well, though it is shown in words.
+    counted = ["one" if each == "a" and after in SCALES else each for each, after in itertools.pairwise([*said, ""])]
+    shown = [word.shown for word in with_figures([Word(word, 0.0, 0.0, 1.0) for word in counted])]
     first = 0
-    for past in range(1, len(words) + 1):
-        if past == len(words) or words[past].shown:
-            shown = words[first].shown
-            yield shown if any(map(str.isdigit, shown)) else "", " ".join(word.text for word in words[first:past])
+    for past in range(1, len(said) + 1):
+        if past == len(said) or shown[past]:
+            yield shown[first] if any(map(str.isdigit, shown[first])) else "", " ".join(said[first:past])
             first = past

@@ -14,6 +14,7 @@ from ds2.text import normalize
         ("on the 22nd of July 2012.", "on the twenty second of july two thousand and twelve"),
         ("It cost $1,100 in 2005", "it cost eleven hundred dollars in two thousand five"),
         ("in 2012 and in 2012", "in two thousand twelve and in twenty twelve"),
+        ("100 men and 1,000,000 more", "a hundred men and a million more"),
     ],
 )
 def test_a_number_in_another_reading_is_no_error(written: str, said: str) -> None:
@@ -28,6 +29,7 @@ def test_a_number_in_another_reading_is_no_error(written: str, said: str) -> Non
         ("in 2012", "in two thousand and thirteen"),
         ("he is 35", "he is thirty six"),
         ("two of them", "to of them"),
+        ("100 men, one hundred of them", "a man, one under of them"),
         ("", "in two thousand and twelve"),
     ],
 )
