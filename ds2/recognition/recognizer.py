@@ -21,7 +21,7 @@ from ds2.model_record import Record
 from ds2.recognition import windows
 from ds2.recognition.audio_inputs import to_samples
 from ds2.recognition.decoding import make_beam
-from ds2.recognition.engine import Engine, load_engine
+from ds2.recognition.engine import ONNX_SUFFIX, Engine, load_engine
 from ds2.recognition.hearing import Hearing
 from ds2.recognition.live import LiveStream
 from ds2.recognition.offline_segments import LogProbSegment
@@ -94,7 +94,14 @@ class Recognizer:
                 be met.
             ModuleNotFoundError: the engine's package is not installed.
         """
-        return cls._loaded(*load_engine(path, engine, device, precision, live), str(path), options)
+        found = cls._loaded(*load_engine(path, engine, device, precision, live), str(path), options)
+        if (
+            found.beam is None
+            and options.beam is None
+            and (Path(path).suffix == ONNX_SUFFIX or found.model.config.phones)
+        ):
+            logger.warning("%s holds no language model: the best symbol of each frame counts; name one (lm)", path)
+        return found
 
     @classmethod
     def from_bundle(
@@ -111,8 +118,6 @@ class Recognizer:
             logger.warning("%s knows %s", name, bundle.knows)
         tokenizer = Tokenizer(bundle.tokens)
         beam = make_beam(tokenizer, bundle, options)
-        if beam is None and options.beam is None and Path(name).suffix == ".onnx":
-            logger.warning("%s holds no language model: the best symbol of each frame counts; name one (lm)", name)
         builder = make_builder(tokenizer, bundle, options, beam, name)
         return cls(model, tokenizer, beam, builder)
 

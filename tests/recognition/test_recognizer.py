@@ -19,6 +19,7 @@ from ds2.data.utterance import RecordingSpan
 from ds2.model.acoustic import AcousticModel
 from ds2.recognition import windows
 from ds2.recognition.channels import transcribe_channels
+from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.torch_engine import TorchEngine
 from ds2.recognition.transcript import Transcript
@@ -293,3 +294,15 @@ def test_a_configuration_with_negative_kernels_is_refused(tiny_bundle: Path, tmp
     bundle.save(tmp_path / "x.safetensors")
     with pytest.raises(InputError, match="do not fit"):
         Recognizer.load(tmp_path / "x.safetensors", "cpu")
+
+
+def test_a_model_of_phones_without_a_language_model_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As training writes it: by letters alone it is much worse than its search makes it."""
+    bare = replace(Bundle.load("english"), language_model=None, neural_model=None, decoder={}, confidence=None)
+    bare.save(tmp_path / "bare.safetensors")
+    Recognizer.load(tmp_path / "bare.safetensors", "cpu")
+    assert "bare.safetensors holds no language model: the best symbol of each frame counts" in caplog.text
+    caplog.clear()
+    Recognizer.load(tmp_path / "bare.safetensors", "cpu", DecoderOptions(beam=0))
+    Recognizer.load("digits", "cpu")
+    assert "language model" not in caplog.text
