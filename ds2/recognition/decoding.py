@@ -19,6 +19,7 @@ from ds2.decoder.pronunciations import NAMES, Pronunciations
 from ds2.lm.kenlm import is_kenlm_binary
 from ds2.lm.ngram import NGram
 from ds2.model_record import LanguageModelPart, Record
+from ds2.recognition.hot_spelling import hot_spelt_by
 from ds2.recognition.options import DecoderOptions, hot_words
 from ds2.text import MODEL_MARKS, Tokenizer, count_words, is_ideograph
 from ds2.utils.config import from_dict, to_dict
@@ -53,7 +54,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
     config = beam_config(bundle.decoder, options, closed=bool(vocabulary))
     if bundle.confidence is not None:
         config = dataclasses.replace(config, nbest=CONFIDENCE_HYPOTHESES)
-    boosts = hot_words(options.hot)
+    boosts = hot_spelt_by(tokenizer, hot_words(options.hot))
     hot = words_of(boosts)
     if vocabulary and (foreign := [word for word in hot if word not in vocabulary]):
         logger.warning(
@@ -61,11 +62,14 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
             ", ".join(foreign), len(vocabulary), ", ".join(vocabulary[:3]),
         )  # fmt: skip
     # With pronunciations the search is by phones; without, by letters.
-    if lm is not None and (pronunciations := pronunciations_for(lm, bundle, tokenizer, hot)) is not None:
+    if (
+        lm is not None
+        and (pronunciations := pronunciations_for(lm, bundle, tokenizer, spellable(hot, tokenizer))) is not None
+    ):
         if options.lm is not None:
             warn_of_small_model(lm, bundle)
             warn_of_silent_model(lm, pronunciations)
-        pronunciations = _pronounced_hot(pronunciations, hot, " " in tokenizer.index) if hot else pronunciations
+        pronunciations = _pronounced_hot(pronunciations, hot, tokenizer) if hot else pronunciations
         return search_phones(tokenizer, config, lm, pronunciations, boosts, bundle.phones)
     return make_beam_decoder(tokenizer, config, lm, vocabulary, boosts)
 
@@ -86,12 +90,13 @@ def pronunciations_for(
     return known.among([*lm.words, *lacking]) if lacking else found
 
 
-def _pronounced_hot(pronunciations: Pronunciations, hot: Sequence[str], spaced: bool) -> Pronunciations:
-    """With pronunciations of all hot words that have letters, which say how they sound where words have spaces. Logs
-    which are guesses, and which words have none."""
-    guessed = with_guesses(pronunciations, hot) if spaced else pronunciations
-    found = guessed.known()
-    if new := sorted(set(hot) & found - pronunciations.known()):
+def _pronounced_hot(pronunciations: Pronunciations, hot: Sequence[str], tokenizer: Tokenizer) -> Pronunciations:
+    """With pronunciations of all hot words that the model can spell: their letters say how they sound where words have
+    spaces. Logs which are guesses, and which words have none."""
+    spelt = spellable(hot, tokenizer)
+    guessed = with_guesses(pronunciations, spelt) if " " in tokenizer.index else pronunciations
+    found = guessed.known().intersection(spelt)
+    if new := sorted(found - pronunciations.known()):
         logger.warning(
             "hot: %s: no words of the model; how they sound is guessed from their letters", some_of(new, 20, "words")
         )

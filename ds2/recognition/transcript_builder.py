@@ -17,6 +17,7 @@ from ds2.model_record import Record
 from ds2.recognition.calibration import Calibration, Judge
 from ds2.recognition.confidence import margins, posteriors, presence
 from ds2.recognition.foreign_words import warn_of_foreign_search
+from ds2.recognition.hot_spelling import spelt_by
 from ds2.recognition.options import DecoderOptions, hot_forms
 from ds2.recognition.plain_search import PlainSearch, with_hidden_words
 from ds2.recognition.punctuation import Punctuator
@@ -192,7 +193,8 @@ def make_builder(
         judge = Judge(from_dict(Calibration, bundle.confidence, f"{name}: calibration"), tokenizer, bundle.phones, lm)
     punctuator = Punctuator.from_bundle(bundle) if options.punctuate else None
     if punctuator is not None:
-        punctuator = punctuator.with_forms(hot_forms(options.hot))
+        forms = hot_forms(options.hot)
+        punctuator = punctuator.with_forms({spelt_by(tokenizer, word): form for word, form in forms.items()})
     frame_seconds = ModelConfig.of(bundle).frame_seconds
     rescorer = make_rescorer(bundle, options, beam)
     plain = None if beam is None else PlainSearch(beam, len(tokenizer))

@@ -20,6 +20,7 @@ from ds2.model.steps import Steps
 from ds2.recognition.audio_inputs import StreamResampler
 from ds2.recognition.chunks import Chunk, Chunks
 from ds2.recognition.engine import Slots
+from ds2.recognition.hot_spelling import hot_spelt_by
 from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.live_segments import BeamSearch, LiveSegment, LiveSegments
 from ds2.recognition.options import hot_words
@@ -71,7 +72,8 @@ class ClientStream:
         self.setup, self.config = setup, config
         self.beam, self.unknown_hot = setup.beam, tuple[str, ...]()
         if config.hot:
-            search = setup.beam, setup.builder.tokenizer, hot_words(config.hot)
+            tokenizer = setup.builder.tokenizer
+            search = setup.beam, tokenizer, hot_spelt_by(tokenizer, hot_words(config.hot))
             self.beam, self.unknown_hot = with_hot(*search), unknown_hot(*search)
         self.alternatives = config.alternatives
         self.rate = setup.model.config.frontend.sample_rate
