@@ -256,7 +256,8 @@ def evaluate_command(
     from ds2.data.manifest import read_manifest
     from ds2.recognition.compared_transcripts import open_other, texts_of
     from ds2.recognition.error_intervals import check_field
-    from ds2.recognition.evaluate import comparable_case, evaluate, transcript_form
+    from ds2.recognition.evaluate import comparable_case, evaluate
+    from ds2.recognition.readings import transcript_form
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import check_writable
     from ds2.utils.progress import Progress

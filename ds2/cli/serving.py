@@ -66,7 +66,8 @@ def bench_serve_command(
 ) -> int:
     """Measure a server's latency under a load of live streams.
 
-    The streams come in real time; word error rate and batch sizes are measured too.
+    The streams come in real time; word error rate (of texts in their normal form) and batch sizes are
+    measured too.
 
     Example: ds2 bench-serve recipes/digits/data/test.jsonl --streams 10,20,30 --output load
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from ds2.data.corpus_rows import ROUNDED
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, align_texts, character_errors, error_listing, word_errors
-from ds2.recognition.number_readings import read_alike
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.text import Tokenizer, normalize, split_words
@@ -84,18 +83,6 @@ def beyond_alphabet(tokenizer: Tokenizer, utterances: Sequence[Utterance]) -> st
 def normal_form(language: str | None) -> Callable[[str], str]:
     """Brings texts to the normal form of a language, see `ds2.text.normalize`; without one they stay as they are."""
     return str if language is None else functools.partial(normalize, language=language)
-
-
-def transcript_form(language: str | None) -> Callable[[str, str], str]:
-    """Brings a transcript to the form of its reference: the normal one of a language, with numbers in the same reading.
-
-    Without a language it stays as it is.
-    """
-    if language is None:
-        return lambda text, reference: text
-    if language != "en":
-        return lambda text, reference: normalize(text, language)
-    return lambda text, reference: read_alike(normalize(text, language), reference)
 
 
 def comparable_case(tokenizer: Tokenizer) -> Callable[[str], str]:

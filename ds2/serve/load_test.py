@@ -22,6 +22,8 @@ import websockets
 from ds2.audio.tensors import read_audio
 from ds2.data.manifest import read_manifest
 from ds2.metrics import wer
+from ds2.recognition.readings import transcript_form
+from ds2.text import is_ideograph, normalize
 from ds2.utils.errors import ParameterError
 
 MESSAGE_SECONDS = 0.1  # of sound, as from a microphone
@@ -76,11 +78,14 @@ class LoadResult:
 
     @property
     def word_error_rate(self) -> float:
-        """Of all utterances, NaN without any; references are in lower case where the server writes no capitals."""
+        """Of all utterances, NaN without any; in the normal form where the server writes no capitals."""
         if not self.references:
             return float("nan")
-        has_capitals = any(text != text.lower() for text in self.hypotheses)
-        return wer(self.references if has_capitals else [text.lower() for text in self.references], self.hypotheses)
+        if any(text != text.lower() for text in self.hypotheses):
+            return wer(self.references, self.hypotheses)
+        language = "zh" if any(map(is_ideograph, "".join(self.references))) else "en"
+        references = [normalize(text, language) for text in self.references]
+        return wer(references, list(map(transcript_form(language), self.hypotheses, references)))
 
     def summary(self) -> dict[str, float | dict[int, float]]:
         """The figures of a table: times in milliseconds, fractions and probabilities from 0 to 1."""

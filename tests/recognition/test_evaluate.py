@@ -8,7 +8,8 @@ import pytest
 from ds2.cli.error_rates import report_evaluation
 from ds2.cli.options import DEFAULT_EVALUATION
 from ds2.data.manifest import read_manifest
-from ds2.recognition.evaluate import Evaluation, evaluate, transcript_form
+from ds2.recognition.evaluate import Evaluation, evaluate
+from ds2.recognition.readings import transcript_form
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.jit import njit
 

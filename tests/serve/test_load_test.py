@@ -32,6 +32,13 @@ def test_references_in_capitals_count_for_a_server_without_any() -> None:
     assert heard.summary()["WER"] == 1.0
 
 
+def test_prose_is_compared_in_the_normal_form() -> None:
+    said = ["mr smith paid twenty dollars in two thousand and twelve", "你 好"]
+    heard = LoadResult(1, references=["Mr. Smith paid $20, in 2012."], hypotheses=said[:1])
+    assert heard.summary()["WER"] == 0.0
+    assert LoadResult(1, references=["你好。"], hypotheses=said[1:]).summary()["WER"] == 0.0
+
+
 def test_without_steps_there_is_no_distribution() -> None:
     """Another server's, which has no metrics."""
     assert LoadResult(2).batch_probabilities == {}

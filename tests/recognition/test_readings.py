@@ -1,10 +1,10 @@
-"""Numbers with several readings, in a transcript and its reference."""
+"""Numbers and titles with several readings, in a transcript and its reference."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds2.recognition.number_readings import read_alike
+from ds2.recognition.readings import read_alike
 from ds2.text import normalize
 
 
@@ -15,6 +15,9 @@ from ds2.text import normalize
         ("It cost $1,100 in 2005", "it cost eleven hundred dollars in two thousand five"),
         ("in 2012 and in 2012", "in two thousand twelve and in twenty twelve"),
         ("100 men and 1,000,000 more", "a hundred men and a million more"),
+        ("100% of 150 men", "a hundred percent of a hundred and fifty men"),
+        ("Mr. and Mrs. Smith", "mr and missus smith"),
+        ("mr smith", "mister smith"),
     ],
 )
 def test_a_number_in_another_reading_is_no_error(written: str, said: str) -> None:
