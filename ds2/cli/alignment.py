@@ -133,6 +133,6 @@ def _report_doubtful(aligned: "AlignedRecording", name: str, skip: bool) -> None
     for word in aligned.doubtful:
         place = f"{word.start:.2f}-{word.end:.2f} s"
         print(f"ds2: {name}{place}: {word.text!r} is doubtful ({word.confidence:.2f})", file=sys.stderr)
-    remedy = "" if skip else "; write it there, or * in its place"
+    remedy = "" if skip else "; write it there, or * in its place, or take --skip"
     for start, end in aligned.transcript.untranscribed:
         print(f"ds2: {name}{start:.2f}-{end:.2f} s: speech that the text lacks{remedy}", file=sys.stderr)
