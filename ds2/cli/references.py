@@ -21,7 +21,8 @@ def comparable_references(
     Args:
         normalize: brings the texts to the normal form of this language first, see `ds2.text.normalize`.
     """
-    from ds2.recognition.evaluate import beyond_alphabet, comparable_case, normal_form, with_texts
+    from ds2.recognition.evaluate import beyond_alphabet, comparable_case, with_texts
+    from ds2.recognition.readings import normal_form
 
     utterances = with_texts(utterances, normal_form(normalize))
     written, utterances = utterances, with_texts(utterances, comparable_case(tokenizer))
@@ -66,7 +67,8 @@ def _language(tokenizer: "Tokenizer") -> str:
 
 def _helping_language(tokenizer: "Tokenizer", utterances: "Sequence[Utterance]") -> str | None:
     """The language in whose normal form a model can write more of the references; None where it cannot."""
-    from ds2.recognition.evaluate import beyond_alphabet, comparable_case, normal_form, with_texts
+    from ds2.recognition.evaluate import beyond_alphabet, comparable_case, with_texts
+    from ds2.recognition.readings import normal_form
 
     language, in_case = _language(tokenizer), comparable_case(tokenizer)
     if not (written := beyond_alphabet(tokenizer, with_texts(utterances, in_case))):

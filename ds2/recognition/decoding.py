@@ -62,10 +62,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
             ", ".join(foreign), len(vocabulary), ", ".join(vocabulary[:3]),
         )  # fmt: skip
     # With pronunciations the search is by phones; without, by letters.
-    if (
-        lm is not None
-        and (pronunciations := pronunciations_for(lm, bundle, tokenizer, spellable(hot, tokenizer))) is not None
-    ):
+    if lm is not None and (pronunciations := pronunciations_for(lm, bundle, tokenizer, hot)) is not None:
         if options.lm is not None:
             warn_of_small_model(lm, bundle)
             warn_of_silent_model(lm, pronunciations)
@@ -93,9 +90,9 @@ def pronunciations_for(
 def _pronounced_hot(pronunciations: Pronunciations, hot: Sequence[str], tokenizer: Tokenizer) -> Pronunciations:
     """With pronunciations of all hot words that the model can spell: their letters say how they sound where words have
     spaces. Logs which are guesses, and which words have none."""
-    spelt = spellable(hot, tokenizer)
-    guessed = with_guesses(pronunciations, spelt) if " " in tokenizer.index else pronunciations
-    found = guessed.known().intersection(spelt)
+    spaced = " " in tokenizer.index
+    guessed = with_guesses(pronunciations, spellable(hot, tokenizer)) if spaced else pronunciations
+    found = guessed.known()
     if new := sorted(found - pronunciations.known()):
         logger.warning(
             "hot: %s: no words of the model; how they sound is guessed from their letters", some_of(new, 20, "words")

@@ -10,7 +10,7 @@ from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, align_texts, character_errors, error_listing, word_errors
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
-from ds2.text import Tokenizer, normalize, split_words
+from ds2.text import Tokenizer, split_words
 from ds2.utils.compilations import compilations
 from ds2.utils.errors import InputError
 
@@ -80,11 +80,6 @@ def beyond_alphabet(tokenizer: Tokenizer, utterances: Sequence[Utterance]) -> st
     )
 
 
-def normal_form(language: str | None) -> Callable[[str], str]:
-    """Brings texts to the normal form of a language, see `ds2.text.normalize`; without one they stay as they are."""
-    return str if language is None else functools.partial(normalize, language=language)
-
-
 def comparable_case(tokenizer: Tokenizer) -> Callable[[str], str]:
     """Brings texts to lower case, where the model cannot output a capital; else leaves them as they are."""
     return str if any(token != token.lower() for token in tokenizer.tokens) else str.lower
@@ -110,8 +105,8 @@ def evaluate(
     """Transcribes every utterance and compares; calls `on_done` after each.
 
     Args:
-        form: given a transcript and its reference, brings the first to the form of the second, as `transcript_form`
-            does: p.m. may be one word or two, and 2012 has two readings.
+        form: given a transcript and its reference, brings the first to the form of the second, as
+            `readings.transcript_form` does: p.m. may be one word or two, and 2012 has two readings.
 
     Raises:
         InputError: none of them can be read.

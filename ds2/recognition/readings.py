@@ -5,6 +5,7 @@ transcript                       mr x in two thousand and twelve
 figures                          in 2012     in both, so the transcript is read as the reference is
 """
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 
@@ -15,16 +16,20 @@ from ds2.text import normalize
 from ds2.utils.abbreviations import WORDS
 
 
+def normal_form(language: str | None) -> Callable[[str], str]:
+    """Brings texts to the normal form of a language, see `ds2.text.normalize`; without one they stay as they are."""
+    return str if language is None else functools.partial(normalize, language=language)
+
+
 def transcript_form(language: str | None) -> Callable[[str, str], str]:
     """Brings a transcript to the form of its reference: the normal one of a language, with numbers and titles as there.
 
     Without a language it stays as it is.
     """
-    if language is None:
-        return lambda text, reference: text
+    form = normal_form(language)
     if language != "en":
-        return lambda text, reference: normalize(text, language)
-    return lambda text, reference: read_alike(normalize(text, language), reference)
+        return lambda text, reference: form(text)
+    return lambda text, reference: read_alike(form(text), reference)
 
 
 def read_alike(text: str, reference: str) -> str:

@@ -22,8 +22,8 @@ import websockets
 from ds2.audio.tensors import read_audio
 from ds2.data.manifest import read_manifest
 from ds2.metrics import wer
-from ds2.recognition.readings import transcript_form
-from ds2.text import is_ideograph, normalize
+from ds2.recognition.readings import normal_form, transcript_form
+from ds2.text import is_ideograph
 from ds2.utils.errors import ParameterError
 
 MESSAGE_SECONDS = 0.1  # of sound, as from a microphone
@@ -84,7 +84,7 @@ class LoadResult:
         if any(text != text.lower() for text in self.hypotheses):
             return wer(self.references, self.hypotheses)
         language = "zh" if any(map(is_ideograph, "".join(self.references))) else "en"
-        references = [normalize(text, language) for text in self.references]
+        references = list(map(normal_form(language), self.references))
         return wer(references, list(map(transcript_form(language), self.hypotheses, references)))
 
     def summary(self) -> dict[str, float | dict[int, float]]:
