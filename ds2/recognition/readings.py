@@ -1,19 +1,28 @@
 """Numbers and titles with several readings: a transcript is compared in those of its reference.
 
-reference   Mr. X in 2012        mister x in twenty twelve
-transcript                       mr x in two thousand and twelve
-figures                          in 2012     in both, so the transcript is read as the reference is
+reference   Mr. X on May 5, 2012      mister x on may fifth twenty twelve
+transcript                            mr x on the fifth of may two thousand and twelve
+figures                               on 5 may 2012     in both, so the transcript is read as the reference is
 """
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from text_to_num import find_numbers
 
 from ds2.recognition.spoken_to_figures import with_figures
-from ds2.recognition.spoken_words import SCALES
+from ds2.recognition.spoken_words import SCALES, Number, spoken_words
 from ds2.recognition.words import Word
 from ds2.text import normalize
 from ds2.utils.abbreviations import WORDS
+from ds2.utils.spoken_numbers import MONTHS
+
+SUMS_AND_SHARES = frozenset("$€£%")
+OH = ("oh", "o")  # a zero between digits
+SPELLED = 3  # digits of a number whose parts are read one by one: two and three are not 23
+DAYS = range(1, 32)
+PAST_HOUR = {"half": 30, "quarter": 15}
 
 
 def normal_form(language: str | None) -> Callable[[str], str]:
@@ -43,13 +52,60 @@ def read_alike(text: str, reference: str) -> str:
 
 
 def _in_figures(text: str) -> Iterator[tuple[str, str]]:
-    """The words of a text, those of a number together after what it is in figures; "" for other words."""
+    """The words of a text, those of a number or a date together after what it is in figures; "" for other words."""
     said = text.split()
     # "a hundred" is 100 as well, though it is shown in words.
     counted = ["one" if each == "a" and after in SCALES else each for each, after in itertools.pairwise([*said, ""])]
-    shown = [word.shown for word in with_figures([Word(word, 0.0, 0.0, 1.0) for word in counted])]
-    first = 0
-    for past in range(1, len(said) + 1):
-        if past == len(said) or shown[past]:
-            yield shown[first] if any(map(str.isdigit, shown[first])) else "", " ".join(said[first:past])
-            first = past
+    words = [Word(word, 0.0, 0.0, 1.0) for word in counted]
+    shown = [word.shown for word in with_figures(words)]
+    numbers = {
+        each.start: Number(each.start, each.end, each.text) for each in find_numbers(spoken_words(words), "en", 0)
+    }
+    place = 0
+    while place < len(said):
+        found = _signed(shown, place) or _date(counted, numbers, place) or _numeral(counted, numbers, place)
+        figures, past = found or ("", place + 1)
+        yield figures, " ".join(said[place:past])
+        place = past
+
+
+def _signed(shown: Sequence[str], place: int) -> tuple[str, int] | None:
+    """A sum or a share: its figures, and the place after it."""
+    if not SUMS_AND_SHARES.intersection(shown[place]):
+        return None
+    return shown[place], next((later for later in range(place + 1, len(shown)) if shown[later]), len(shown))
+
+
+def _date(words: Sequence[str], numbers: Mapping[int, Number], place: int) -> tuple[str, int] | None:
+    """May fifth, may the fifth, the fifth of may, five may: the day and its month, and the place after them."""
+    is_first = words[place] in MONTHS
+    day = numbers.get(_past(words, place + is_first, "the"))
+    if day is None or day.value not in DAYS:
+        return None
+    if is_first:
+        is_year = not day.ordinal and day.past in numbers  # july twenty twelve
+        return None if is_year else (f"{int(day.value)} {words[place]}", day.past)
+    after = _past(words, day.past, "of")
+    return (f"{int(day.value)} {words[after]}", after + 1) if {*words[after : after + 1]} & {*MONTHS} else None
+
+
+def _past(words: Sequence[str], place: int, word: str) -> int:
+    """The place, or the next one if the word stands there."""
+    return place + (words[place : place + 1] == [word])
+
+
+def _numeral(words: Sequence[str], numbers: Mapping[int, Number], place: int) -> tuple[str, int] | None:
+    """A number, in one or read in parts as "one oh one" and "three seventy" are, or a time of day: its figures."""
+    if words[place] in PAST_HOUR and words[place + 1 : place + 2] == ["past"] and (hour := numbers.get(place + 2)):
+        return f"{hour.text}{PAST_HOUR[words[place]]}", hour.past
+    if place not in numbers:
+        return None
+    first = numbers[place]
+    figures, past = first.text, first.past
+    while figures.isdecimal():
+        zeros = sum(1 for _ in itertools.takewhile(OH.__contains__, words[past:]))
+        following = numbers.get(past + zeros)
+        if following is None or not following.text.isdecimal():
+            break
+        figures, past = figures + "0" * zeros + following.text, following.past
+    return (figures, past) if past == first.past or len(figures) >= SPELLED else (first.text, first.past)

@@ -50,8 +50,8 @@ OPERATIONS = {"+": "plus", "=": "equals", "×": "times", "÷": "divided by"}
 OPERATION = re.compile(rf"(?:(?<=[^\s+=] )|(?<=[\d%‰]))[+=×÷](?= ?[-−(]?[{SIGNS}]?\.?\d)")
 MINUS = re.compile(rf"(?:(?<![^\s(\[\"'])(?<!\d )[-–]|− ?)(?=[{SIGNS}]?\.?\d)")  # neither a range nor within a word
 TIME = re.compile(
-    r"(?<![\d:.,/])(?:0?([1-9])|(1\d|2[0-3])):([0-5]\d)(?::(?P<seconds>[0-5]\d))?(?![\d:/]|[.,]\d)"
-    r"(?: o'clock)?(?P<half>(?= ?[ap]\.? ?m\b))?",
+    r"(?<![\d:.,/])(?:0?([1-9])|(1\d|2[0-3]))(?::|\.(?=\d\d ?[ap]\.? ?m\b))([0-5]\d)(?::(?P<seconds>[0-5]\d))?"
+    r"(?![\d:/]|[.,]\d)(?: o'clock)?(?P<half>(?= ?[ap]\.? ?m\b))?",
     re.I,
 )
 # 3:1, but no verse such as John 3:8; times of day have two digits behind the colon.

@@ -18,6 +18,17 @@ from ds2.text import normalize
         ("100% of 150 men", "a hundred percent of a hundred and fifty men"),
         ("Mr. and Mrs. Smith", "mr and missus smith"),
         ("mr smith", "mister smith"),
+        ("on May 5", "on may the fifth"),
+        ("on May 5", "on the fifth of may"),
+        ("5 May 2012", "may the fifth two thousand twelve"),
+        ("the 2nd of June", "june second"),
+        ("2500 people", "twenty five hundred people"),
+        ("£9.99", "nine pounds ninety nine"),
+        ("room 101", "room one oh one"),
+        ("flight 370", "flight three seventy"),
+        ("in 1066", "in ten sixty six"),
+        ("call 555-0123", "call five five five oh one two three"),
+        ("at 7:30", "at half past seven"),
     ],
 )
 def test_a_number_in_another_reading_is_no_error(written: str, said: str) -> None:
@@ -34,6 +45,13 @@ def test_a_number_in_another_reading_is_no_error(written: str, said: str) -> Non
         ("two of them", "to of them"),
         ("100 men, one hundred of them", "a man, one under of them"),
         ("", "in two thousand and twelve"),
+        ("on May 5", "on may sixth"),
+        ("on May 5", "five of them may"),
+        ("23", "two three"),
+        ("half past 7", "seven thirty one"),
+        ("1.5", "fifteen"),
+        ("$3.50", "three fifty"),
+        ("room 101", "room one o"),
     ],
 )
 def test_other_numbers_and_words_stay(written: str, said: str) -> None:

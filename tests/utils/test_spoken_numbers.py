@@ -43,6 +43,7 @@ in the 2020s, her 30s, the 2000s|in the twenty twenties her thirties the two tho
 2:30, 12:05, 08:15|two thirty twelve oh five eight fifteen
 3:00, 3:00 p.m., 3:00 o'clock, 15:00|three o'clock three p m three o'clock fifteen hundred
 1:02:03, 16:9|one oh two oh three sixteen to nine
+11.45 p.m., 9.05am, 11.45 pounds|eleven forty five p m nine oh five a m eleven point four five pounds
 12:00:05, 2:30:15 p.m.|twelve zero zero oh five two thirty fifteen p m
 10,00, 7,05 and 5,6,7|ten point zero zero seven point zero five and five six seven
 €10,00, $3,50, 2,75 €|ten euros three dollars and fifty cents two point seven five euros
