@@ -67,13 +67,16 @@ def lasting_end(columns: int, start: float, end: float, following: float) -> flo
     return max(end, min(start + max(LEAST, columns / SPEED), following))
 
 
-def make_cues(text: str, words: Sequence[Word], duration: float, line_starts: Sequence[int] = ()) -> Iterator[Cue]:
+def make_cues(
+    text: str, words: Sequence[Word], duration: float, line_starts: Sequence[int] = (), label: int = 0
+) -> Iterator[Cue]:
     """The cues of a recording of `duration` seconds; `text` tells where spaces stand between its words.
 
     `line_starts` are the numbers of the words that begin a line of the user's text; lines are kept as sentences are.
+    A cue leaves room for a label of so many columns before it.
     """
     if words:
-        layout = _Layout(_units(text, words, frozenset(line_starts)), duration)
+        layout = _Layout(_units(text, words, frozenset(line_starts)), duration, COLUMNS - label)
         yield from itertools.starmap(layout.cue, layout.best_cues())
 
 
@@ -117,8 +120,8 @@ class _Layout:
     A span of units is given by its first one and the one past its last.
     """
 
-    def __init__(self, units: Sequence[_Unit], duration: float):
-        self.units = units
+    def __init__(self, units: Sequence[_Unit], duration: float, columns: int):
+        self.units, self.columns = units, columns
         self.starts, self.ends = [*(each.start for each in units), duration], [each.end for each in units]
         # The columns where units begin and end.
         widths = [width(each.text) for each in units]
@@ -158,14 +161,14 @@ class _Layout:
 
     def fits(self, first: int, past: int) -> bool:
         """Whether the units fit into one line."""
-        return first == past or self.width(first, past) <= COLUMNS
+        return first == past or self.width(first, past) <= self.columns
 
     def width(self, first: int, past: int) -> int:
         return self.rights[past - 1] - self.lefts[first]
 
     def cue_cost(self, first: int, past: int) -> float:
         columns = self.width(first, past)
-        cost = CUE + EMPTY * (1 - columns / (2 * COLUMNS)) ** 2
+        cost = CUE + EMPTY * (1 - columns / (2 * self.columns)) ** 2
         cost += self.breaks[past - 1] + self.unbroken[past - 1] - self.unbroken[first]
         if past - first == 1:
             cost += ORPHAN
@@ -182,10 +185,10 @@ class _Layout:
         places = []
         for second in range(past - 1, first, -1):
             above, below = self.width(first, second), self.width(second, past)
-            if below > COLUMNS:
+            if below > self.columns:
                 break
-            if above <= COLUMNS:
-                imbalance = ((above - below) / COLUMNS) ** 2
+            if above <= self.columns:
+                imbalance = ((above - below) / self.columns) ** 2
                 places.append((self.breaks[second - 1] / 2 + IMBALANCE * imbalance, second))
         return min(places)
 

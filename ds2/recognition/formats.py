@@ -33,7 +33,7 @@ def to_json(transcript: Written, name: str) -> str:
     (start, end) of speech that the text lacks. Where alternatives were asked for, they are those of the whole
     (score, probability, text), and segment_alternatives those of the segments that were searched one by one (start,
     end, alternatives).
-    A recording that does not sound like the model's language has a warning.
+    A recording that does not sound like the model's language has a warning, and so have channels with the same words.
     """
     keys = ("start", "end", "text", "display")
     segments = [{key: getattr(segment, key) for key in keys} for _, segment in transcript.channel_segments]
@@ -222,7 +222,7 @@ def _cues(transcript: Written) -> list[tuple[int, Cue]]:
     cues = [
         (channel, cue)
         for channel, part in parts
-        for cue in make_cues(part.text, part.words, part.duration, part.line_starts)
+        for cue in make_cues(part.text, part.words, part.duration, part.line_starts, len(_labelled(channel, "")))
     ]
     return sorted(cues, key=lambda pair: (pair[1].start, pair[0]))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ds2.recognition.confidence import geometric_mean
+from ds2.recognition.crosstalk import crosstalk_warning
 from ds2.recognition.cues import Cue
 from ds2.recognition.foreign_language import foreign_warning
 from ds2.recognition.formats import FORMATS
@@ -103,8 +104,10 @@ class Transcript:
 
     @property
     def warning(self) -> str:
-        """A line on a recording that does not sound like the model's language; empty for others, or if uncalibrated."""
-        return foreign_warning(self.words, self.dropped, self.model) if self.calibrated else ""
+        """A line on a recording that does not sound like the model's language, if words are calibrated, and on channels
+        of which one hears the other; empty for others."""
+        foreign = foreign_warning(self.words, self.dropped, self.model) if self.calibrated else ""
+        return "; ".join(filter(None, (foreign, crosstalk_warning([each.words for each in self.channels]))))
 
     def to_txt(self) -> str:
         """The text as people read it, a line for each segment; or one for each alternative, after its probability."""

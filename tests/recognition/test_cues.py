@@ -122,7 +122,7 @@ def test_no_other_division_costs_less(seed: int) -> None:
     rng = random.Random(seed)
     vocabulary = ["the", "so.", "and,", "extraordinarily", "he", "circumstances", "in", "house."]
     words = said(" ".join(rng.choice(["~", "|", *vocabulary * 2]) for _ in range(11)) + " end", rng.uniform(3, 25))
-    layout = _Layout(_units(" ".join(word.text for word in words), words), words[-1].end + 1)
+    layout = _Layout(_units(" ".join(word.text for word in words), words), words[-1].end + 1, COLUMNS)
     count = len(words)
 
     def cost(spans: list[tuple[int, int]]) -> float:

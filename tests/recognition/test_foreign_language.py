@@ -1,13 +1,15 @@
 """A recording in another language is said to be one, by the confidence of its words."""
 
+import dataclasses
+
 from ds2.recognition.foreign_language import foreign_warning
 from ds2.recognition.formats import FORMATS
 from ds2.recognition.transcript import Transcript, merge_channels
 from ds2.recognition.words import Word
 
 
-def words(count: int, confidence: float) -> tuple[Word, ...]:
-    return tuple(Word("word", float(number), number + 0.5, confidence) for number in range(count))
+def words(count: int, confidence: float, start: float = 0.0) -> tuple[Word, ...]:
+    return tuple(Word("word", start + number, start + number + 0.5, confidence) for number in range(count))
 
 
 def test_few_words_must_be_less_likely_than_many() -> None:
@@ -32,4 +34,5 @@ def test_only_calibrated_confidence_warns_in_json_and_of_channels() -> None:
     assert plain.warning == ""
     assert "warning" not in FORMATS["json"](plain, "a.wav")
     assert merge_channels([transcript, transcript]).warning
-    assert not merge_channels([transcript, plain]).warning
+    others = dataclasses.replace(plain, words=words(100, 0.2, 200.0))
+    assert not merge_channels([transcript, others]).warning

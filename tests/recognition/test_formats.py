@@ -141,6 +141,14 @@ RIGHT = Transcript("good day", (Word("good", 2.0, 2.4, 0.7), Word("day", 2.5, 2.
 CALL = merge_channels([LEFT, RIGHT])
 
 
+def test_labels_of_channels_have_room_in_the_lines_of_cues() -> None:
+    words = tuple(Word("channel", 0.4 * place, 0.4 * place + 0.3, 0.9) for place in range(60))
+    speaker = Transcript(" ".join(["channel"] * 60), words, 30.0)
+    lines = [line for line in merge_channels([speaker, LEFT]).to_srt().splitlines() if "channel" in line]
+    assert lines[0].startswith("1: channel")
+    assert max(map(len, lines)) == 42
+
+
 def test_turns_of_separate_channels_are_in_order_of_time() -> None:
     assert CALL.to_txt() == "1: hello\n2: good day\n1: yes\n"
     assert (CALL.text, CALL.duration, CALL.model) == ("hello good day yes", 7.5, "digits")

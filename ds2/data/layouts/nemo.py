@@ -1,6 +1,7 @@
 """NeMo's manifests: our own form, except that lines may lack text or name the same audio twice."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ NAMES = {  # of our keys, and the end of a span: what they are called in tables 
     "duration": ("duration",),
 }
 METADATA = "metadata.jsonl"  # of a folder of audio for Hugging Face
+CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d\d(?:\.\d*)?)")  # hours, minutes, seconds
 OURS = ("audio_filepath", "duration", "text", "offset", "speaker", "lang")
 
 
@@ -79,7 +81,7 @@ def make_row(values: dict[str, Any], folder: Path, place: str) -> Row:
 
 
 def seconds_of(values: dict[str, Any], key: str, place: str) -> float | None:
-    """The seconds that stand under a key; None where nothing does.
+    """The seconds that stand under a key, also as a clock shows them (1:02.5); None where nothing does.
 
     Raises:
         InputError: they are below 0, or no number.
@@ -88,7 +90,9 @@ def seconds_of(values: dict[str, Any], key: str, place: str) -> float | None:
     if value is None:
         return None
     try:
-        seconds = float(value)
+        clock = CLOCK.fullmatch(value) if isinstance(value, str) else None
+        parts = map(float, clock.groups("0")) if clock else (0.0, 0.0, float(value))
+        seconds = sum(unit * part for unit, part in zip((3600, 60, 1), parts, strict=True))
     except (TypeError, ValueError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds <= sys.float_info.max:

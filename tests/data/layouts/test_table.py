@@ -70,6 +70,16 @@ def test_starts_and_ends_in_a_table_name_parts(folder: Path, names: str) -> None
     assert not any(each.extra for each in utterances)
 
 
+def test_spans_by_the_clock(folder: Path) -> None:
+    rows = ["a.wav,one,0:00.1,0:00:00.3", "a.wav,two,00:00.5,0.75", "a.wav,three,0:5,1:00:00:00", "a.wav,four,-1:00,2"]
+    utterances, skipped = converted(folder, "path,text,start,end", *rows)
+    assert [(each.text, each.offset, each.duration) for each in utterances] == [("one", 0.1, 0.2), ("two", 0.5, 0.25)]
+    assert skipped == [
+        "4: end must be 0 or more seconds, got '1:00:00:00'",
+        "5: offset must be 0 or more seconds, got '-1:00'",
+    ]
+
+
 def test_an_end_decides_where_a_duration_stands_beside_it(folder: Path) -> None:
     """Which may be that of the recording."""
     [utterance], _ = converted(folder, "path,text,start,end,duration", "a.wav,one,0.1,0.3,1.0")
