@@ -59,11 +59,13 @@ def texts_of(other: Other, utterances: Sequence[Utterance]) -> list[str]:
 
 
 def read_other_texts(path: Path, utterances: Sequence[Utterance]) -> dict[RecordingSpan, str]:
-    """The text of each utterance; an empty one is a text, too.
+    """The text of each utterance; an empty one is a text, too. Of a single one the file may hold nothing else.
 
     Raises:
         InputError: the file is something else, or lacks an utterance.
     """
+    if len(utterances) == 1 and path.suffix in LISTINGS and "\t" not in (text := read_text(path)):
+        return {utterances[0].span: " ".join(text.split())}
     names = [PurePath(str(utterance.span)).parts for utterance in utterances]
     depths = range(1, 1 + max(map(len, names), default=1))
     depth = next((depth for depth in depths if len({name[-depth:] for name in names}) == len(names)), 0)

@@ -61,6 +61,12 @@ def test_other_files_are_refused(tmp_path: Path, name: str, content: str | None,
         texts(tmp_path / name)
 
 
+def test_the_text_of_a_single_recording_needs_no_name(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one two\nthree\n")
+    [only] = UTTERANCES[:1]
+    assert read_other_texts(tmp_path / "a.txt", [only]) == {only.span: "one two three"}
+
+
 def test_predictions_count_not_the_references_beside_them(tmp_path: Path) -> None:
     """NeMo writes its own text, pred_text, beside the reference."""
     rows = [
