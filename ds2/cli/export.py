@@ -1,5 +1,6 @@
 """ds2 export: a trained model for other runtimes."""
 
+import sys
 from typing import Annotated
 
 import tyro
@@ -7,7 +8,7 @@ from tyro.conf import Positional
 
 from ds2.cli.options import DEFAULT_SEARCH, Output, Search
 from ds2.export.options import Format, Weights
-from ds2.utils.errors import ParameterError
+from ds2.utils.errors import ParameterError, printable
 from ds2.utils.extras import need
 
 
@@ -31,7 +32,7 @@ def export_command(
         decoder: Options of the page's search.
     """
     need("onnx")
-    from ds2.bundle import Bundle
+    from ds2.bundle import Bundle, read_record
     from ds2.export.package import export
     from ds2.recognition.decoding import make_beam
     from ds2.text import Tokenizer
@@ -46,4 +47,10 @@ def export_command(
         beam = make_beam(Tokenizer(bundle.tokens), bundle, decoder)
     for path in export(model, output, format, weights, beam):
         print(f"{path}: {path.stat().st_size:,} bytes")
+    if format != "web" and read_record(model).language_model is not None:
+        print(
+            f"ds2: model.onnx is the network alone: without the language model of {printable(model)} it has many more "
+            f"errors; ds2 transcribe --model {printable(model)} --engine onnx has both",
+            file=sys.stderr,
+        )
     return 0

@@ -95,7 +95,7 @@ def _pronounced_hot(pronunciations: Pronunciations, hot: Sequence[str], tokenize
     found = guessed.known()
     if new := sorted(found - pronunciations.known()):
         logger.warning(
-            "hot: %s: no words of the model; how they sound is guessed from their letters", some_of(new, 20, "words")
+            "hot: %s: unknown to the model; how that sounds is guessed from the letters", some_of(new, 20, "words")
         )
     if silent := sorted(set(hot) - found):
         remedy = "; write numbers as words" if any(map(str.isdigit, "".join(silent))) else ""
@@ -108,7 +108,7 @@ def warn_of_silent_model(lm: NGram, pronunciations: Pronunciations) -> None:
     words, known = set(lm.words).difference(MODEL_MARKS), pronunciations.known()
     if silent := sorted(words - known):
         logger.warning(
-            "lm: %.1f %% of its %s words have a pronunciation in the model; not found: %s; "
+            "lm: %.1f %% of its %s words have a pronunciation in the model; not found, unless named as hot: %s; "
             "ds2 tune-decoder takes more of them from a lexicon in CMUdict's format",
             100 * (1 - len(silent) / len(words)), f"{len(words):,}", some_of(silent, kind="words"),
         )  # fmt: skip

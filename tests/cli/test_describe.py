@@ -95,3 +95,15 @@ def test_info_of_a_recipe_is_the_same_table_of_its_network(run: Callable[..., Ou
     assert table.splitlines()[1:] == run("info", "--model", "ds2-deploy")[1].splitlines()[1:]
     (tmp_path / "train.toml").write_text("[model]\nhiden = 3\n")
     assert_refused(run("info", tmp_path / "train.toml"), "hiden")
+
+
+def test_info_of_a_model_that_was_trained_on_names_the_card_of_its_origin(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    bundle = Bundle.load("digits")
+    for origin in ("digits", "other"):
+        replace(bundle, training={**bundle.training, "origin": {"model": origin}}).save(
+            tmp_path / f"{origin}.safetensors"
+        )
+    assert "\ntrained on from digits: ds2 info digits shows its card" in run("info", tmp_path / "digits.safetensors")[1]
+    assert "trained on from" not in run("info", tmp_path / "other.safetensors")[1]

@@ -17,6 +17,15 @@ def test_export_prints_the_files_it_wrote(run: Callable[..., Outcome], tiny_bund
     assert [path.name for path in files] == ["model.onnx", "tokens.txt"]
 
 
+def test_an_export_of_a_model_with_a_language_model_says_that_it_lacks_it(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    code, _, errors = run("export", "english", "--output", tmp_path / "out")
+    assert code == 0
+    assert "model.onnx is the network alone: without the language model of english it has many more errors" in errors
+
+
 def test_export_refuses_in_one_line(run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnx", reason="onnx is not installed")
     (tmp_path / "file").write_text("")

@@ -138,9 +138,11 @@ def test_with_a_lexicon_the_search_is_by_phones(
         DecoderOptions(lm=lm),
     ):  # letters alone would be no words
         assert isinstance(Recognizer.load(tuned, options=options).beam, PronouncingDecoder)
-    assert "hot: fort, tenor: no words of the model; how they sound is guessed from their letters" in caplog.text
+    assert "hot: fort, tenor: unknown to the model; how that sounds is guessed from the letters" in caplog.text
     assert "hot: 25, iii: without a pronunciation, and not found; write numbers as words" in caplog.text
-    assert "lm: 40.0 % of its 10 words have a pronunciation in the model; not found: " in caplog.text
+    assert (
+        "lm: 40.0 % of its 10 words have a pronunciation in the model; not found, unless named as hot: " in caplog.text
+    )
     assert "lm: it knows 10 words, and besides hot words no other is found" in caplog.text
     assert "ds2 tune-decoder takes more of them from a lexicon" in caplog.text
     NGram.from_orders(*estimate([list("one"), list("two")], EstimateConfig(1))).save(tmp_path / "letters")
