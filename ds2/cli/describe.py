@@ -138,8 +138,9 @@ def describe_bundle(path: Path) -> str:
     if path in named_models().values() and (card := model_card(path)):
         lines[2:2] = ["", *card.splitlines(), ""]
     origin = bundle.training.get("origin")
-    if isinstance(origin, dict) and (name := origin.get("model")) in (each.stem for each in named_models().values()):
-        lines.insert(2, f"trained on from {name}: ds2 info {name} shows its card, with the data and their licences")
+    if isinstance(origin, dict) and origin.get("model") in {each.stem for each in named_models().values()}:
+        known = origin["model"]
+        lines.insert(2, f"trained on from {known}: ds2 info {known} shows its card, with the data and their licences")
     return "\n".join(map(printable, lines))
 
 
