@@ -156,10 +156,10 @@ def lm_mix_command(
 ) -> int:
     """Mix n-gram models by given weights or by weights from a text.
 
-    Example: ds2 lm mix books.arpa.gz talk.arpa.gz --dev dev.txt -o mixed.arpa.gz
+    Example: ds2 lm mix english own.arpa.gz --dev dev.txt -o mixed.lm
 
     Args:
-        models: ARPA, plain or .gz, or the compiled form, not quantised.
+        models: ARPA, plain or .gz, the compiled form, not quantised, or the model in a bundle, by its path or name.
         output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form.
         dev: A text, one sentence per line, that no model was estimated from; the weights make it most probable.
         weights: One weight for each model, 1 in all, instead of --dev.
@@ -168,6 +168,7 @@ def lm_mix_command(
     """
     from ds2.lm.model_files import describe_lm, mix_models, read_orders, weigh
     from ds2.lm.ngram import NGram
+    from ds2.recognition.decoding import model_of_bundle
     from ds2.utils.files import check_writable, repeatable
 
     check_text_language(language)
@@ -178,7 +179,8 @@ def lm_mix_command(
     if not models:
         raise InputError("lm mix: name at least one model")
     check_writable(output)
-    parts = [read_orders(path) for path in models]
+    bundled = [model_of_bundle(path) for path in models]
+    parts = [(own.words, own.orders()) if own else read_orders(path) for own, path in zip(bundled, models, strict=True)]
     if dev is not None:
         with repeatable([dev]) as texts:
             found = weigh([NGram.from_orders(*part) for part in parts], texts[0], characters, language)

@@ -121,7 +121,7 @@ def warn_of_small_model(lm: NGram, bundle: Record) -> None:
     if (count := count_words(lm.words)) < max(SMALL_MODEL, own / 2):
         logger.warning(
             "lm: it knows %s words, and besides hot words no other is found: right for commands; for other speech "
-            "leave it out, and name words of your own as hot", f"{count:,}",
+            "mix it with the model's own by ds2 lm mix, or name words of your own as hot", f"{count:,}",
         )  # fmt: skip
 
 
@@ -240,6 +240,14 @@ def bundled_model(bundle: Record) -> NGram | None:
         return NGram.from_arrays(part.words, found, part.order)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"the bundle's language model is damaged: {error}; bundle it again") from error
+
+
+def model_of_bundle(path: Path) -> NGram | None:
+    """The language model in the bundle of this path or name; None where there is none."""
+    try:
+        return bundled_model(Bundle.load(path, "numpy"))
+    except InputError:
+        return None
 
 
 def bundled_pronunciations(bundle: Record) -> Pronunciations | None:

@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from helpers.commands import Outcome, assert_refused
 
+from ds2.bundle import Bundle
+from ds2.lm.ngram import NGram
+from ds2.recognition.decoding import with_language_model
+
 
 def test_language_models_are_built_scored_and_shown(run: Callable[..., Outcome], tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
@@ -36,6 +40,28 @@ def test_language_models_are_built_scored_and_shown(run: Callable[..., Outcome],
     both = ("--words", tmp_path / "empty.txt", "--vocabulary", "5")
     assert_refused(run("lm", "build", corpus, "-o", tmp_path / "x.arpa", *both), "--vocabulary: --words says which")
     assert not (tmp_path / "x.arpa").exists()
+
+
+def test_the_model_of_a_bundle_is_mixed_with_a_text(
+    run: Callable[..., Outcome], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    """Rounded as it is there: its probabilities are kept to some hundredths."""
+    texts = {"books": "the cat sat\nthe cat ran\na dog sat\n" * 5, "own": "a zebra sat\n"}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+        assert run("lm", "build", tmp_path / f"{name}.txt", "-o", tmp_path / f"{name}.arpa", "--order", "2")[0] == 0
+    books = NGram.load(tmp_path / "books.arpa")
+    with_language_model(Bundle.load(tiny_bundle), books.quantized(), None).save(tmp_path / "model.safetensors")
+    for first in ("books.arpa", "model.safetensors"):
+        models = [tmp_path / first, tmp_path / "own.arpa"]
+        code, shown, _ = run("lm", "mix", *models, "-o", tmp_path / f"{first}.lm", "--weights", "0.8", "0.2")
+        assert code == 0
+        assert "2-gram model, 7 words" in shown
+    plain, bundled = (NGram.load(tmp_path / f"{first}.lm") for first in ("books.arpa", "model.safetensors"))
+    for sentence in (["the", "cat", "sat"], ["a", "zebra", "sat"], ["unheard"]):
+        assert bundled.score(sentence) == pytest.approx(plain.score(sentence), rel=0.02)
+    refused = run("lm", "mix", tiny_bundle, "-o", tmp_path / "x.lm", "--weights", "1")
+    assert_refused(refused, "neither an ARPA file nor a language model")
 
 
 def test_prose_is_normalised_or_warned_of(run: Callable[..., Outcome], tmp_path: Path) -> None:
