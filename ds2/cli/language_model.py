@@ -180,7 +180,9 @@ def lm_mix_command(
         raise InputError("lm mix: name at least one model")
     check_writable(output)
     bundled = [model_of_bundle(path) for path in models]
-    parts = [(own.words, own.orders()) if own else read_orders(path) for own, path in zip(bundled, models, strict=True)]
+    parts = [
+        (list(own.words), own.orders()) if own else read_orders(path) for own, path in zip(bundled, models, strict=True)
+    ]
     if dev is not None:
         with repeatable([dev]) as texts:
             found = weigh([NGram.from_orders(*part) for part in parts], texts[0], characters, language)
