@@ -114,8 +114,11 @@ def _before_and_after(start: str, tuned: Path, dev: Path, device: str) -> str:
 
     utterances = read_manifest(dev)
     before, after = (evaluate(Recognizer.load(model, device), utterances).words.rate for model in (start, tuned))
-    little = "; so few say little, compare both by ds2 eval on others" if len(utterances) < FEW else ""
-    brought = f"ds2: {dev}, {counted(len(utterances), 'utterance')}: WER {before:.1%} before, {after:.1%} after{little}"
+    others = "so few say little" if len(utterances) < FEW else "other speech it may have forgotten"
+    brought = (
+        f"ds2: {dev}, {counted(len(utterances), 'utterance')}: WER {before:.1%} before, {after:.1%} after; {others}"
+    )
+    brought += ", compare both by ds2 eval on others"
     stale = STALE.format(start=start, tuned=tuned) if read_record(tuned).confidence is not None else ""
     return brought + stale
 

@@ -15,7 +15,7 @@ import msgspec
 from ds2.data.corpus_rows import Row
 from ds2.data.layouts.regular_files import regular_files
 from ds2.data.utterance import RecordingSpan
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, printable
 from ds2.utils.files import numbered_lines, read_text
 
 SPAN = re.compile(r"(.+):(\d+\.\d\d)-(\d+\.\d\d)")  # a name as `RecordingSpan` writes it
@@ -88,6 +88,8 @@ def file_rows(path: Path) -> Iterator[Row]:
         elif any(segment.channel for segment in transcript.segments):
             remedy = "divide the recording into files, as by sox call.wav 1.wav remix 1, and transcribe each"
             yield Row(path, "", problem=f"{path}: its channels are separate; {remedy}")
+        elif problem := _not_here(transcript.file, path):
+            yield Row(path, "", problem=problem)
         elif not transcript.segments:
             yield Row(_recording(transcript.file, path).path, "", place=str(path))
         else:
@@ -128,6 +130,14 @@ def _recording(name: str, transcript: Path) -> RecordingSpan:
         return RecordingSpan(Path(name))
     start, end = float(span[2]), float(span[3])
     return RecordingSpan(_recording(span[1], transcript).path, start, round(end - start, 2))
+
+
+def _not_here(name: str, transcript: Path) -> str:
+    """What to do where a recording that is named from a folder is not there; empty for others."""
+    found = _recording(name, transcript).path
+    if found.is_absolute() or "://" in str(found) or found.exists():
+        return ""
+    return f"{transcript}: no {printable(str(found))} from here; run it in the folder in which ds2 transcribe ran"
 
 
 def _segment_rows(transcript: TranscribedFile, path: Path) -> Iterator[Row]:

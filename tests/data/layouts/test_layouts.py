@@ -551,6 +551,14 @@ def test_transcripts_of_ds2_are_a_corpus(tmp_path: Path, digits: list[Utterance]
     assert all(0.5 < each.extra["confidence"] <= 1 for each in said)
 
 
+def test_a_transcript_of_a_recording_that_is_named_from_another_folder_says_so(tmp_path: Path) -> None:
+    said = {"file": "calls/a.wav", "text": "one", "duration": 1.0, "segments": [], "words": []}
+    (tmp_path / "a.json").write_text(json.dumps(said))
+    remedy = "a.json: no calls/a.wav from here; run it in the folder in which ds2 transcribe ran"
+    with pytest.raises(InputError, match=remedy):
+        convert(tmp_path, tmp_path / "said.jsonl", "", "nemo", None)
+
+
 def test_transcripts_of_spans_are_rows_of_their_recording(tmp_path: Path, digits: list[Utterance]) -> None:
     """A manifest with offsets was transcribed: a transcript is called after its span."""
     sound = [soundfile.read(digit.audio_path) for digit in digits]
