@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from text_to_num import find_numbers
 
-from ds2.recognition.spoken_to_figures import with_figures
+from ds2.recognition.spoken_to_figures import FIGURES, with_figures
 from ds2.recognition.spoken_words import SCALES, Number, spoken_words
 from ds2.recognition.words import Word
 from ds2.text import normalize
@@ -58,9 +58,8 @@ def _in_figures(text: str) -> Iterator[tuple[str, str]]:
     counted = ["one" if each == "a" and after in SCALES else each for each, after in itertools.pairwise([*said, ""])]
     words = [Word(word, 0.0, 0.0, 1.0) for word in counted]
     shown = [word.shown for word in with_figures(words)]
-    numbers = {
-        each.start: Number(each.start, each.end, each.text) for each in find_numbers(spoken_words(words), "en", 0)
-    }
+    found_numbers = (Number(each.start, each.end, each.text) for each in find_numbers(spoken_words(words), "en", 0))
+    numbers = {each.first: each for each in found_numbers if FIGURES.fullmatch(each.text)}  # not "fifths", 5ths there
     place = 0
     while place < len(said):
         found = _signed(shown, place) or _date(counted, numbers, place) or _numeral(counted, numbers, place)

@@ -7,6 +7,11 @@ from hypothesis import strategies as st
 from ds2.recognition.readings import read_alike
 from ds2.text import normalize
 
+WORDS = (
+    "in the of and a point minus two twelve twenty thousand hundred thousands hundredth hundredths july may dollars oh "
+    "five fifth fifths first second seconds half quarter past twenties percent p m"
+).split()
+
 
 @pytest.mark.parametrize(
     ("written", "said"),
@@ -52,13 +57,14 @@ def test_a_number_in_another_reading_is_no_error(written: str, said: str) -> Non
         ("1.5", "fifteen"),
         ("$3.50", "three fifty"),
         ("room 101", "room one o"),
+        ("2/3 of them", "three fifths of the men"),
     ],
 )
 def test_other_numbers_and_words_stay(written: str, said: str) -> None:
     assert read_alike(said, normalize(written, "en")) == said
 
 
-@given(st.lists(st.sampled_from("in the of and two twelve twenty thousand hundred july dollars oh five p m".split())))
+@given(st.lists(st.sampled_from(WORDS)))
 def test_what_was_read_alike_stays(words: list[str]) -> None:
     """A number that a text has twice, in two readings, is read in one of them."""
     text = " ".join(words)
