@@ -58,6 +58,9 @@ def test_a_number_in_another_reading_is_no_error(written: str, said: str) -> Non
         ("$3.50", "three fifty"),
         ("room 101", "room one o"),
         ("2/3 of them", "three fifths of the men"),
+        ("1 of the two", "ones of the two"),
+        ("by tens", "by ten"),
+        ("in the 1920s", "in the nineteen twenty"),
     ],
 )
 def test_other_numbers_and_words_stay(written: str, said: str) -> None:
