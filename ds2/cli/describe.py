@@ -135,11 +135,10 @@ def describe_bundle(path: Path) -> str:
         *_describe_words(bundle),
         *(f"layer {layer}: {count:,} values" for layer, count in parameters.items()),
     ]
-    if path in named_models().values() and (card := model_card(path)):
+    named, origin = named_models(), bundle.training.get("origin")
+    if path in named.values() and (card := model_card(path)):
         lines[2:2] = ["", *card.splitlines(), ""]
-    origin = bundle.training.get("origin")
-    if isinstance(origin, dict) and origin.get("model") in {each.stem for each in named_models().values()}:
-        known = origin["model"]
+    if isinstance(origin, dict) and (known := origin.get("model")) in list(named):
         lines.insert(2, f"trained on from {known}: ds2 info {known} shows its card, with the data and their licences")
     return "\n".join(map(printable, lines))
 
