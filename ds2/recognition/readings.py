@@ -9,18 +9,16 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from text_to_num import find_numbers
-
 from ds2.recognition.spoken_to_figures import with_figures
-from ds2.recognition.spoken_words import SCALES, Number, spoken_words
+from ds2.recognition.spoken_words import SCALES, Number, numbers_among
 from ds2.recognition.words import Word
 from ds2.text import normalize
 from ds2.utils.abbreviations import WORDS
 from ds2.utils.spoken_numbers import MONTHS
 
 SUMS_AND_SHARES = frozenset("$€£%")
-OH = ("oh", "o")  # a zero between digits
 SPELLED = 3  # digits of a number whose parts are read one by one: two and three are not 23
+OH = ("oh", "o")  # a zero between digits
 DAYS = range(1, 32)
 PAST_HOUR = {"half": 30, "quarter": 15}
 
@@ -58,19 +56,13 @@ def _in_figures(text: str) -> Iterator[tuple[str, str]]:
     counted = ["one" if each == "a" and after in SCALES else each for each, after in itertools.pairwise([*said, ""])]
     words = [Word(word, 0.0, 0.0, 1.0) for word in counted]
     shown = [word.shown for word in with_figures(words)]
-    found_numbers = (Number(each.start, each.end, each.text) for each in find_numbers(spoken_words(words), "en", 0))
-    numbers = {each.first: each for each in found_numbers if not any(map(_is_word, counted[each.first : each.past]))}
+    numbers = {each.first: each for each in numbers_among(words) if counted[each.first] not in OH}
     place = 0
     while place < len(said):
         found = _signed(shown, place) or _date(counted, numbers, place) or _numeral(counted, numbers, place)
         figures, past = found or ("", place + 1)
         yield figures, " ".join(said[place:past])
         place = past
-
-
-def _is_word(text: str) -> bool:
-    """Whether it is no part of a number, though text2num takes "ones", "fifths" and "o" for 1, 5ths and 0."""
-    return text.endswith("s") or text in OH
 
 
 def _signed(shown: Sequence[str], place: int) -> tuple[str, int] | None:

@@ -5,11 +5,8 @@ display  On   May   25th,           he   paid   $20.
 """
 
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-
-from text_to_num import find_numbers
 
 from ds2.recognition.false_stops import goes_on, in_a_sentence, without_false_stops
 from ds2.recognition.spoken_dates import (
@@ -20,16 +17,14 @@ from ds2.recognition.spoken_dates import (
     month_of,
     year,
 )
-from ds2.recognition.spoken_words import DIGITS, ROUND, SCALES, TEENS, Number, are_joined, are_whole, spoken_words
+from ds2.recognition.spoken_words import DIGITS, ROUND, SCALES, TEENS, Number, are_joined, are_whole, numbers_among
 from ds2.recognition.words import Word, at_once
 from ds2.utils.spoken_numbers import MONTHS
 
 LEAST = 10  # smaller numbers stay words, unless a unit or a month is beside them
 DATED = ("the", "of", "early", "late", "year")  # in a time, before its numbers
-VAGUE = {f"{scale}s" for scale in SCALES}  # "thousands of men"
 TENS = "twenties thirties forties fifties sixties seventies eighties nineties".split()
 DECADES = dict(zip(TENS, range(20, 100, 10), strict=True))
-FIGURES = re.compile(r"\d+(?:\.\d+)?(?:st|nd|rd|th)?")
 COUNTING = "a an one another every each per".split()  # "a thirty second break"
 MONEY = {"dollar": "$", "dollars": "$", "euro": "€", "euros": "€"}
 POUNDS = ("pound", "pounds")
@@ -109,11 +104,7 @@ def _number_runs(words: Sequence[Word]) -> list[list[Number]]:
 def _chains(words: Sequence[Word]) -> list[list[Number]]:
     """The numbers among the words; those with nothing but "oh" and marks between them, and no pause, in one chain."""
     chains: list[list[Number]] = []
-    for each in find_numbers(spoken_words(words), "en", threshold=0):
-        # "fifths" is 5ths for text2num, and no number here
-        if not FIGURES.fullmatch(each.text) or VAGUE.intersection(word.text for word in words[each.start : each.end]):
-            continue
-        number = Number(each.start, each.end, each.text)
+    for number in numbers_among(words):
         last = chains[-1][-1] if chains else number
         between = [word.text for word in words[last.past : number.first]]
         follows = all(at_once(*words[place : place + 2]) for place in range(last.past - 1, number.first))
@@ -217,12 +208,12 @@ def _money(words: Sequence[Word], number: Number, sign: str) -> Number:
     past = number.past + 1
     amount = f"{sign}{int(number.value):,}" if number.text.isdecimal() else sign + number.text
     start = past + (past < len(words) and words[past].text == "and")
-    for cents in find_numbers(spoken_words(words[start : start + 3]), "en", threshold=0)[:1]:
-        end = start + cents.end
+    for cents in numbers_among(words[start : start + 3])[:1]:
+        end = start + cents.past
         is_named = _follows(words, end, (CENTS[sign],))
         is_last = end == len(words) or not are_joined(words[end - 1], words[end])
         follows = are_whole(words, past - 1, start + 1) or (is_named and at_once(*words[past - 1 : past + 1]))
-        if not (follows and cents.start == 0 and cents.text.isdecimal() and cents.value < 100):
+        if not (follows and cents.first == 0 and cents.text.isdecimal() and cents.value < 100):
             continue
         if is_named or (start == past and is_last and cents.value >= LEAST):
             return Number(number.first, end + is_named, f"{amount}.{int(cents.value):02}")

@@ -1,9 +1,10 @@
 """Words as text2num reads them: a mark that was guessed does not divide a number."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from text_to_num import Token
+from text_to_num import Token, find_numbers
 
 from ds2.recognition.words import Word, at_once
 
@@ -13,6 +14,7 @@ TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen 
 ROUND = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 GROUPED = 10_000  # from here on commas divide thousands: years have none
 LAST_YEAR = 2100  # a number beyond it that is said by thousands is no year
+FIGURES = re.compile(r"\d+(?:\.\d+)?(?:st|nd|rd|th)?")
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Number:
         return f"{int(self.value):,}" if self.text.isdecimal() and self.value >= least else self.text
 
 
-class _Spoken(Token):
+class _SpokenWord(Token):
     def __init__(self, word: Word, later: Sequence[str], in_decimals: bool, in_thousands: bool):
         self.word, self.later = word, later
         self.in_decimals, self.in_thousands = in_decimals, in_thousands  # behind a point, behind thousands
@@ -52,25 +54,31 @@ class _Spoken(Token):
         return self.word.text.lower()
 
     def nt_separated(self, previous: Token) -> bool:
-        assert isinstance(previous, _Spoken)
+        assert isinstance(previous, _SpokenWord)
         return not (are_joined(previous.word, self.word) or _is_divided_by_mistake(previous.word, self))
 
     def not_a_number_part(self) -> bool:
         return False
 
 
-def spoken_words(words: Sequence[Word]) -> list[Token]:
-    """The words for `find_numbers`."""
+def numbers_among(words: Sequence[Word]) -> list[Number]:
+    """The numbers among words. "ones", "thousands" and "fifths" are none, though text2num reads them as some."""
+    found = (Number(each.start, each.end, each.text) for each in find_numbers(_spoken(words), "en", threshold=0))
+    plurals = {place for place, word in enumerate(words) if word.text.endswith("s")}
+    return [each for each in found if FIGURES.fullmatch(each.text) and plurals.isdisjoint(range(each.first, each.past))]
+
+
+def _spoken(words: Sequence[Word]) -> list[Token]:
     texts, spoken, in_decimals, in_thousands = [*(word.text for word in words), "", ""], list[Token](), False, False
     for place, word in enumerate(words):
         is_digit = word.text in DIGITS or word.text == "zero"
         in_decimals = is_digit and (in_decimals or (place > 0 and texts[place - 1] == "point"))
-        spoken.append(_Spoken(word, texts[place + 1 : place + 3], in_decimals, in_thousands))
+        spoken.append(_SpokenWord(word, texts[place + 1 : place + 3], in_decimals, in_thousands))
         in_thousands = word.text in SCALES[1:] or (in_thousands and word.text in (*DIGITS, *TEENS, *ROUND, "hundred"))
     return spoken
 
 
-def _is_divided_by_mistake(word: Word, following: _Spoken) -> bool:
+def _is_divided_by_mistake(word: Word, following: _SpokenWord) -> bool:
     """Whether a mark without a pause stands where a number goes on: "nineteen hundred. And one", "eleven point. Three",
     "three point one, four", "two thousand, three hundred", "two hundred thirty, four thousand", "two thousand three
     hundred, nineteen"; not in "a hundred, two", which may be a list.
