@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ds2.bundle import Bundle
+from ds2.bundle import Bundle, read_record
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.config import CLOSED_BEAM_WIDTH, BeamConfig
 from ds2.decoder.hot_phrases import words_of
@@ -243,11 +243,18 @@ def bundled_model(bundle: Record) -> NGram | None:
 
 
 def model_of_bundle(path: Path) -> NGram | None:
-    """The language model in the bundle of this path or name; None where there is none."""
+    """The language model in the bundle of this path or name; None for a file of another kind.
+
+    Raises:
+        InputError: the bundle is damaged, or has no language model.
+    """
     try:
-        return bundled_model(Bundle.load(path, "numpy"))
+        read_record(path)
     except InputError:
         return None
+    if (lm := bundled_model(Bundle.load(path, "numpy"))) is None:
+        raise InputError(f"{path}: this model has no language model")
+    return lm
 
 
 def bundled_pronunciations(bundle: Record) -> Pronunciations | None:

@@ -71,9 +71,7 @@ class Final:
         if not self.unknown_hot:
             return ""
         words = ", ".join(self.unknown_hot)
-        return (
-            f"hot: {words}: no words of the model, and not found; the server learns words from its setting decoder.hot"
-        )
+        return f"hot: {words}: unknown to the model, so not found; the server learns words from its setting decoder.hot"
 
 
 @dataclass(frozen=True)

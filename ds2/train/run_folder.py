@@ -67,7 +67,7 @@ def write_epoch(folder: Path, state: RunState) -> None:
     write_scalars(folder / "tensorboard", record)
     logger.info(
         f"epoch {record['epoch']}: loss {record['loss']:.3f}, dev loss {record['dev_loss']:.3f}, "
-        f"WER {record['wer']:.2%}, CER {record['cer']:.2%}, "
+        f"greedy WER {record['wer']:.2%}, CER {record['cer']:.2%}, "
         + (f"PER {record['per']:.2%}, " if "per" in record else "")
         + f"{record['utterances_per_second']} utterances/s"
     )

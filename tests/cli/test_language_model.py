@@ -60,8 +60,9 @@ def test_the_model_of_a_bundle_is_mixed_with_a_text(
     plain, bundled = (NGram.load(tmp_path / f"{first}.lm") for first in ("books.arpa", "model.safetensors"))
     for sentence in (["the", "cat", "sat"], ["a", "zebra", "sat"], ["unheard"]):
         assert bundled.score(sentence) == pytest.approx(plain.score(sentence), rel=0.02)
-    refused = run("lm", "mix", tiny_bundle, "-o", tmp_path / "x.lm", "--weights", "1")
-    assert_refused(refused, "neither an ARPA file nor a language model")
+    (tmp_path / "cut").write_bytes((tmp_path / "model.safetensors").read_bytes()[:-9])
+    for bundle, reason in ((tiny_bundle, "has no language model"), (tmp_path / "cut", "cut: damaged model bundle")):
+        assert_refused(run("lm", "mix", bundle, "-o", tmp_path / "x.lm", "--weights", "1"), reason)
 
 
 def test_prose_is_normalised_or_warned_of(run: Callable[..., Outcome], tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_hot_words_are_those_of_one_request(client: openai.OpenAI, said: tuple[s
     answer = client.audio.transcriptions.create(
         model="digits-streaming", file=wav(said[1]), extra_body={"hot": "nine,unheard"}
     )
-    assert answer.model_dump()["warning"].startswith("hot: unheard: no words of the model, and not found")
+    assert answer.model_dump()["warning"].startswith("hot: unheard: unknown to the model, so not found")
     assert words() == words(prompt=f"Say {digit} again, unheard.") == said[0].split()
     with pytest.raises(openai.BadRequestError, match="at most 100 words, got 101"):
         words(extra_body={"hot": ",".join(["nine"] * 101)})
