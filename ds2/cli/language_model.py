@@ -168,7 +168,7 @@ def lm_mix_command(
     """
     from ds2.lm.model_files import describe_lm, mix_models, read_orders, weigh
     from ds2.lm.ngram import NGram
-    from ds2.recognition.decoding import model_of_bundle
+    from ds2.recognition.bundled_search import model_of_bundle
     from ds2.utils.files import check_writable, repeatable
 
     check_text_language(language)

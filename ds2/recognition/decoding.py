@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from ds2.bundle import Bundle, read_record
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.config import CLOSED_BEAM_WIDTH, BeamConfig
 from ds2.decoder.hot_phrases import words_of
 from ds2.decoder.letter_to_sound import with_guesses
 from ds2.decoder.lexicon import NO_WORD, Lexicon
-from ds2.decoder.phone_search import FIRST, PronouncingDecoder
-from ds2.decoder.pronunciations import NAMES, Pronunciations
+from ds2.decoder.phone_search import PronouncingDecoder
+from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.kenlm import is_kenlm_binary
 from ds2.lm.ngram import NGram
-from ds2.model_record import LanguageModelPart, Record
+from ds2.model_record import Record
+from ds2.recognition.bundled_search import bundled_model, bundled_pronunciations
 from ds2.recognition.hot_spelling import hot_spelt_by
 from ds2.recognition.options import DecoderOptions, hot_words
-from ds2.text import MODEL_MARKS, Tokenizer, count_words, is_ideograph
-from ds2.utils.config import from_dict, to_dict
+from ds2.text import MODEL_MARKS, Tokenizer, count_words
+from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError, ParameterError, some_of
 
 CONFIDENCE_HYPOTHESES = 30  # n-best hypotheses that give the confidence of words
@@ -42,7 +42,8 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
         InputError: a language model cannot be read.
         ParameterError: the search cannot use a language model, or the alphabet cannot spell a hot word.
 
-    Logs a warning for hot words, also of phrases, that the bundle's closed vocabulary lacks: they were never learnt.
+    Logs a warning for hot words, also of phrases, that the bundle's closed vocabulary lacks: they were never learnt;
+    and for letters alone where the model hears phones.
     """
     lm = load_search_model(options.lm) if options.lm is not None else bundled_model(bundle)
     if lm is None and not (options.lm_weight is options.word_bonus is None):
@@ -50,6 +51,10 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
         raise ParameterError(name, "there is no language model to weigh: the model's bundle holds none; name one (lm)")
     vocabulary = bundle.vocabulary if options.lm is None else None
     if options.beam == 0 or (options.beam is None and not (lm or vocabulary or options.hot)):
+        if lm is not None and bundle.phones:
+            logger.warning(
+                "beam 0: letters alone, though this model finds words by their phones: most words will be wrong"
+            )
         return None
     config = beam_config(bundle.decoder, options, closed=bool(vocabulary))
     if bundle.confidence is not None:
@@ -225,74 +230,3 @@ def load_search_model(path: Path) -> NGram:
     if is_kenlm_binary(path):
         raise ParameterError("lm", f"{path}: KenLM's binary form can rescore but not search; give the ARPA file")
     return NGram.load(path)
-
-
-def bundled_model(bundle: Record) -> NGram | None:
-    """The language model in a bundle, if it holds one.
-
-    Raises:
-        InputError: its arrays are not a language model.
-    """
-    if (part := bundle.language_model) is None:
-        return None
-    try:
-        found = {name: np.asarray(array) for name, array in part.arrays.items() if name not in NAMES}
-        return NGram.from_arrays(part.words, found, part.order)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"the bundle's language model is damaged: {error}; bundle it again") from error
-
-
-def model_of_bundle(path: Path) -> NGram | None:
-    """The language model in the bundle of this path or name; None for a file of another kind.
-
-    Raises:
-        InputError: the bundle is damaged, or has no language model.
-    """
-    try:
-        read_record(path)
-    except InputError:
-        return None
-    if (lm := bundled_model(Bundle.load(path, "numpy"))) is None:
-        raise InputError(f"{path}: this model has no language model")
-    return lm
-
-
-def bundled_pronunciations(bundle: Record) -> Pronunciations | None:
-    """The pronunciations of the words of the bundle's language model, if it has any.
-
-    Raises:
-        InputError: they do not fit the bundle's language model, tokens or phones.
-    """
-    if (part := bundle.language_model) is None or NAMES[0] not in part.arrays:
-        return None
-    damaged = InputError("the bundle's pronunciations do not fit its words, tokens or phones; copy or make it again")
-    try:
-        found = Pronunciations(part.words, *(np.asarray(part.arrays[name]) for name in NAMES))
-    except (KeyError, TypeError) as error:  # an array that is missing, or of a type that numpy lacks
-        raise damaged from error
-    words, tokens = found.known(), set(bundle.tokens)
-    spelt = set("".join(words)) <= tokens and (" " in tokens or all(map(is_ideograph, words)))
-    pronounced = (found.phones == 0) | ((found.phones >= FIRST) & (found.phones < bundle.phones))
-    if not (spelt and found.lengths.all() and pronounced.all()):
-        raise damaged
-    return found if len(found.pronounced) else None
-
-
-def with_decoder(
-    bundle: Bundle, config: BeamConfig, lm: NGram | None = None, pronunciations: Pronunciations | None = None
-) -> Bundle:
-    """The bundle with another configuration of its search and, where one is given, another language model."""
-    bundle = dataclasses.replace(bundle, decoder=to_dict(config))
-    return bundle if lm is None else with_language_model(bundle, lm, pronunciations)
-
-
-def with_language_model(bundle: Bundle, lm: NGram, pronunciations: Pronunciations | None) -> Bundle:
-    """The bundle with another language model, and the pronunciations of its words."""
-    import torch
-
-    arrays = lm.arrays
-    if pronunciations is not None:
-        own = pronunciations.among(lm.words)
-        arrays |= dict(zip(NAMES, (own.pronounced, own.phones), strict=True))
-    tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-    return dataclasses.replace(bundle, language_model=LanguageModelPart(lm.order, lm.words, tensors))

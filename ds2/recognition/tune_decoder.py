@@ -18,10 +18,9 @@ from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.ngram import NGram
 from ds2.metrics import ErrorCounts, character_errors, word_errors
+from ds2.recognition.bundled_search import bundled_model, bundled_pronunciations, with_decoder, with_language_model
 from ds2.recognition.decoding import (
     beam_config,
-    bundled_model,
-    bundled_pronunciations,
     is_over_tokens,
     make_beam,
     make_beam_decoder,
@@ -29,8 +28,6 @@ from ds2.recognition.decoding import (
     search_phones,
     spellable,
     warn_of_silent_model,
-    with_decoder,
-    with_language_model,
 )
 from ds2.recognition.foreign_words import warn_of_foreign_search
 from ds2.recognition.grid_search import Point, around, best, coarse_to_fine

@@ -11,7 +11,7 @@ from helpers.commands import Outcome, assert_refused
 
 from ds2.bundle import Bundle
 from ds2.lm.ngram import NGram
-from ds2.recognition.decoding import with_language_model
+from ds2.recognition.bundled_search import with_language_model
 
 
 def test_language_models_are_built_scored_and_shown(run: Callable[..., Outcome], tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
 from ds2.model_record import PunctuationPart
-from ds2.recognition.decoding import bundled_pronunciations, with_decoder
+from ds2.recognition.bundled_search import bundled_pronunciations, with_decoder
 from ds2.recognition.punctuation import shapes
 from ds2.recognition.tune_decoder import candidate_bundle
 

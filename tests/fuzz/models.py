@@ -32,8 +32,9 @@ from ds2.lm.ngram import NGram
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ModelConfig
 from ds2.model_record import NeuralModelPart, PunctuationPart
+from ds2.recognition.bundled_search import with_decoder
 from ds2.recognition.calibration import WEIGHTS, Calibration
-from ds2.recognition.decoding import make_beam_decoder, with_decoder
+from ds2.recognition.decoding import make_beam_decoder
 from ds2.recognition.formats import to_json
 from ds2.recognition.punctuation import shapes
 from ds2.recognition.recognizer import Recognizer

@@ -21,7 +21,7 @@ from ds2.lm import arpa
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
 from ds2.model_record import LanguageModelPart
-from ds2.recognition.decoding import bundled_model, with_decoder
+from ds2.recognition.bundled_search import bundled_model, with_decoder
 from ds2.utils.errors import InputError
 
 MODEL = NGram.from_orders(*estimate([["a", "b"], ["b", "a", "c"], ["a"]], EstimateConfig(3)))

@@ -6,20 +6,14 @@ from pathlib import Path
 import pytest
 import torch
 
+import ds2
 from ds2.bundle import Bundle
 from ds2.decoder.config import BeamConfig
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
-from ds2.recognition.decoding import (
-    beam_config,
-    bundled_model,
-    bundled_pronunciations,
-    is_over_tokens,
-    make_beam,
-    make_beam_decoder,
-    with_decoder,
-)
+from ds2.recognition.bundled_search import bundled_model, bundled_pronunciations, with_decoder
+from ds2.recognition.decoding import beam_config, is_over_tokens, make_beam, make_beam_decoder
 from ds2.recognition.options import DecoderOptions, hot_words
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.stream_hot_words import unknown_hot, with_hot
@@ -41,9 +35,12 @@ def best(beam: object, log_probs: torch.Tensor = UNSURE) -> str:
     return TOKENIZER.decode(first.tokens)
 
 
-def test_a_bundle_without_words_is_decoded_greedily() -> None:
+def test_a_bundle_without_words_is_decoded_greedily(caplog: pytest.LogCaptureFixture) -> None:
     assert make_beam(TOKENIZER, EMPTY, DecoderOptions()) is None
     assert make_beam(TOKENIZER, replace(EMPTY, vocabulary=["a"]), DecoderOptions(beam=0)) is None
+    assert not caplog.messages
+    assert ds2.load("english", beam=0).beam is None
+    assert ["beam 0: letters alone" in message for message in caplog.messages] == [True]
 
 
 def test_a_closed_vocabulary_finds_no_other_words() -> None:

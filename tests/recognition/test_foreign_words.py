@@ -9,7 +9,7 @@ from ds2.bundle import Bundle
 from ds2.decoder.config import BeamConfig
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
-from ds2.recognition.decoding import with_decoder
+from ds2.recognition.bundled_search import with_decoder
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.tune_decoder import candidate_bundle

@@ -22,7 +22,7 @@ from ds2.lm.neural import NeuralModel
 from ds2.lm.ngram import NGram
 from ds2.metrics import ErrorCounts, word_errors
 from ds2.model_record import NeuralModelPart
-from ds2.recognition.decoding import with_decoder
+from ds2.recognition.bundled_search import with_decoder
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript_builder import TranscriptBuilder

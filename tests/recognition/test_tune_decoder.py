@@ -21,7 +21,7 @@ from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
-from ds2.recognition.decoding import bundled_pronunciations, with_decoder
+from ds2.recognition.bundled_search import bundled_pronunciations, with_decoder
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.tune_decoder import THRESHOLDS, Tuning, candidate_bundle, log_prior, tune, tuned_bundle

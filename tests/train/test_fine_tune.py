@@ -14,7 +14,7 @@ from ds2.bundle import Bundle
 from ds2.cli.main import main
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ConvolutionConfig, ModelConfig
-from ds2.recognition.decoding import bundled_pronunciations
+from ds2.recognition.bundled_search import bundled_pronunciations
 from ds2.train.config import DataConfig, TrainConfig
 from ds2.train.fine_tune import MOST_EPOCHS, fine_tuning, save_fine_tuned, with_search_of
 from ds2.train.trainer import Trainer
