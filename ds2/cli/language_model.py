@@ -262,18 +262,20 @@ def score_command(
     Example: ds2 lm score lm.arpa.gz held-out.txt
 
     Args:
-        model: ARPA, plain or .gz, the compiled form, or KenLM's binary form.
+        model: ARPA, plain or .gz, the compiled form, KenLM's binary form, or the model in a bundle, by its path or name.
         text: Text, one sentence per line.
         characters: The model is over characters.
         language: Normalise the text of this language, as ds2 lm build does; by default it stays unchanged.
     """
     from ds2.lm.model_files import perplexity
     from ds2.lm.sentence_model import load_sentence_model
+    from ds2.recognition.bundled_search import model_of_bundle
     from ds2.utils.files import repeatable
 
     check_text_language(language)
     with repeatable([text]) as texts:
-        value, count, unknown = perplexity(load_sentence_model(model), texts[0], characters, language)
+        lm = model_of_bundle(model) or load_sentence_model(model)
+        value, count, unknown = perplexity(lm, texts[0], characters, language)
         if unknown:
             _warn_of_unknown(texts, characters, language)
     print(f"perplexity {value:.2f} over {count:,} words and sentence ends, {unknown:,} unknown")

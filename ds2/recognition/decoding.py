@@ -26,6 +26,7 @@ from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError, ParameterError, some_of
 
 CONFIDENCE_HYPOTHESES = 30  # n-best hypotheses that give the confidence of words
+MOST_GUESSED = 20_000  # pronunciations of a language model's words: some seconds
 SMALL_MODEL = 5000  # words: ordinary speech has more, commands have fewer
 PHONE_SYMBOLS = 600  # labels tried in each frame: all phones with the copies of each, where words have spaces
 
@@ -70,7 +71,7 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
     if lm is not None and (pronunciations := pronunciations_for(lm, bundle, tokenizer, hot)) is not None:
         if options.lm is not None:
             warn_of_small_model(lm, bundle)
-            warn_of_silent_model(lm, pronunciations)
+            pronunciations = with_own_words(pronunciations, lm, tokenizer, bundle)
         pronunciations = _pronounced_hot(pronunciations, hot, tokenizer) if hot else pronunciations
         return search_phones(tokenizer, config, lm, pronunciations, boosts, bundle.phones)
     return make_beam_decoder(tokenizer, config, lm, vocabulary, boosts)
@@ -108,15 +109,24 @@ def _pronounced_hot(pronunciations: Pronunciations, hot: Sequence[str], tokenize
     return guessed
 
 
-def warn_of_silent_model(lm: NGram, pronunciations: Pronunciations) -> None:
-    """Logs the share of a language model's words that a search by phones can find, and how to add pronunciations."""
-    words, known = set(lm.words).difference(MODEL_MARKS), pronunciations.known()
-    if silent := sorted(words - known):
-        logger.warning(
-            "lm: %.1f %% of its %s words have a pronunciation in the model; not found, unless named as hot: %s; "
-            "ds2 tune-decoder takes more of them from a lexicon in CMUdict's format",
-            100 * (1 - len(silent) / len(words)), f"{len(words):,}", some_of(silent, kind="words"),
-        )  # fmt: skip
+def with_own_words(pronunciations: Pronunciations, lm: NGram, tokenizer: Tokenizer, bundle: Record) -> Pronunciations:
+    """With guesses for the words of a caller's language model that have no pronunciation and are new to the bundle's,
+    where most have one: else it is one of another language. Logs which are guesses, and which words are not found."""
+    own = () if bundle.language_model is None else bundle.language_model.words
+    words = set(lm.words).difference(MODEL_MARKS)
+    if not (silent := words.difference(pronunciations.known(), own)):
+        return pronunciations
+    remedy = "ds2 tune-decoder takes pronunciations from a lexicon in CMUdict's format"
+    if " " in tokenizer.index and len(silent) <= min(MOST_GUESSED, len(words) / 2):
+        pronunciations = with_guesses(pronunciations, spellable(list(silent), tokenizer))
+        if guessed := silent & pronunciations.known():
+            named = some_of(sorted(guessed), kind="words")
+            logger.warning("lm: new to the model: %s; how that sounds is guessed from the letters; %s", named, remedy)
+            silent -= guessed
+    if silent:
+        share, named = f"{len(silent):,} of its {len(words):,} words", some_of(sorted(silent), kind="words")
+        logger.warning("lm: %s have no pronunciation, and are not found unless hot: %s; %s", share, named, remedy)
+    return pronunciations
 
 
 def warn_of_small_model(lm: NGram, bundle: Record) -> None:

@@ -8,6 +8,7 @@ from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.decoder.rescore import Rescorer
 from ds2.lm.neural import NeuralModel
+from ds2.lm.ngram import NGram
 from ds2.lm.sentence_model import load_sentence_model
 from ds2.model_record import Record
 from ds2.recognition.foreign_words import warn_of_foreign_rescorer
@@ -22,7 +23,8 @@ def make_rescorer(
 ) -> Rescorer | None:
     """The second pass by the caller's model in place of the search's, or by the bundle's beside it.
 
-    The bundle's belongs to its own language model and is left out if another one is asked for.
+    The bundle's belongs to its own language model. It stays beside a caller's one for the search that knows most of the
+    same words, such as a mixture with the bundle's; else it is left out, which a warning says.
 
     Raises:
         InputError: a language model cannot be read, or is damaged.
@@ -35,10 +37,20 @@ def make_rescorer(
         if bundle.neural_model is not None:
             logger.warning("rescore: it takes the place of the model's own neural language model")
         return Rescorer(lm, beam.config.lm_weight, beam.config.word_bonus)
-    if (part := bundle.neural_model) is None or options.lm is not None:
+    if (part := bundle.neural_model) is None:
+        return None
+    if options.lm is not None and not _knows_most(beam.lm, bundle):
+        logger.warning("lm: it also takes the place of the model's own neural language model")
         return None
     try:
         arrays = {name: np.asarray(array) for name, array in part.arrays.items()}
     except TypeError as error:  # a type that numpy lacks
         raise InputError("the bundle's neural language model is damaged; add it again") from error
     return Rescorer(NeuralModel(part.pieces, arrays), part.weight, part.bonus, part.kept)
+
+
+def _knows_most(lm: NGram | None, bundle: Record) -> bool:
+    """Whether a language model knows most words of the bundle's."""
+    if lm is None or (own := bundle.language_model) is None:
+        return False
+    return 2 * sum(word in lm.index for word in own.words) > len(own.words)

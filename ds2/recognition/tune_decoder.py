@@ -27,7 +27,7 @@ from ds2.recognition.decoding import (
     pronunciations_for,
     search_phones,
     spellable,
-    warn_of_silent_model,
+    with_own_words,
 )
 from ds2.recognition.foreign_words import warn_of_foreign_search
 from ds2.recognition.grid_search import Point, around, best, coarse_to_fine
@@ -254,7 +254,7 @@ def candidate_bundle(bundle: Bundle, lm: NGram | None, pronunciations: Pronuncia
         spoken = pronunciations.to_dict()
         letters = Tokenizer(bundle.tokens)
         pronunciations = Pronunciations.of({word: spoken[word] for word in spellable(list(spoken), letters)})
-        warn_of_silent_model(model, pronunciations)
+        pronunciations = with_own_words(pronunciations, model, letters, bundle)
     else:
         warn_of_foreign_search(model, Tokenizer(bundle.tokens), dataclasses.replace(bundle, language_model=None))
     return with_language_model(bundle, model, pronunciations)

@@ -60,6 +60,12 @@ def test_the_model_of_a_bundle_is_mixed_with_a_text(
     plain, bundled = (NGram.load(tmp_path / f"{first}.lm") for first in ("books.arpa", "model.safetensors"))
     for sentence in (["the", "cat", "sat"], ["a", "zebra", "sat"], ["unheard"]):
         assert bundled.score(sentence) == pytest.approx(plain.score(sentence), rel=0.02)
+    (tmp_path / "dev.txt").write_text("the zebra sat\n")
+    scored = [
+        run("lm", "score", tmp_path / each, tmp_path / "dev.txt")[1] for each in ("books.arpa", "model.safetensors")
+    ]
+    values = [float(shown.removeprefix("perplexity ").split()[0]) for shown in scored]
+    assert values[1] == pytest.approx(values[0], rel=0.02)
     (tmp_path / "cut").write_bytes((tmp_path / "model.safetensors").read_bytes()[:-9])
     for bundle, reason in ((tiny_bundle, "has no language model"), (tmp_path / "cut", "cut: damaged model bundle")):
         assert_refused(run("lm", "mix", bundle, "-o", tmp_path / "x.lm", "--weights", "1"), reason)

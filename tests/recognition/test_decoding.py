@@ -13,7 +13,7 @@ from ds2.decoder.pronunciations import Pronunciations
 from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.ngram import NGram
 from ds2.recognition.bundled_search import bundled_model, bundled_pronunciations, with_decoder
-from ds2.recognition.decoding import beam_config, is_over_tokens, make_beam, make_beam_decoder
+from ds2.recognition.decoding import beam_config, is_over_tokens, make_beam, make_beam_decoder, with_own_words
 from ds2.recognition.options import DecoderOptions, hot_words
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.stream_hot_words import unknown_hot, with_hot
@@ -247,6 +247,20 @@ def test_pronunciations_that_do_not_fit_the_bundle_are_refused(
     damaged = replace(whole, tokens=tokens, config={"phones": phones}, language_model=part)
     with pytest.raises(InputError, match="pronunciations do not fit"):
         bundled_pronunciations(damaged)
+
+
+def test_the_callers_own_words_are_pronounced_by_their_letters(caplog: pytest.LogCaptureFixture) -> None:
+    """Those of another language are not, nor what the bundle's own model lacks."""
+    spoken = Pronunciations.of({"ab": [(2, 3)], "ba": [(3, 2)], "aa": [(2, 2)]}, ["ab", "ba", "aa", "b"])
+    plain = replace(EMPTY, tokens=["<blank>", " ", "a", "b"], config={"phones": 4})
+    bundle = with_decoder(plain, BeamConfig(), model("ab ba", "aa b"), spoken)
+    tokenizer = Tokenizer(bundle.tokens)
+    own = with_own_words(spoken, model("ab ba aa b", "bab"), tokenizer, bundle)
+    assert own.to_dict() == spoken.to_dict() | {"bab": [(3, 2, 3)]}
+    assert [message.partition(";")[0] for message in caplog.messages] == ["lm: new to the model: bab"]
+    caplog.clear()
+    assert with_own_words(spoken, model("ab bb", "bab bbb"), tokenizer, bundle) is spoken
+    assert "lm: 3 of its 4 words have no pronunciation, and are not found unless hot: bab, bb, bbb" in caplog.text
 
 
 def test_a_pronounced_word_of_a_thousand_letters_is_refused() -> None:

@@ -109,9 +109,19 @@ def test_live_streams_weigh_anew_too(path: Path) -> None:
     pytest.fail("the second pass changed nothing")
 
 
-def test_another_language_model_leaves_it_out(path: Path, tmp_path: Path) -> None:
+def test_a_model_of_most_of_the_words_keeps_it(path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    NGram.from_orders(*estimate([[*DIGITS[:6], "ten"]], EstimateConfig(1))).save(tmp_path / "lm")
+    own, other = (Recognizer.load(path, options=DecoderOptions(lm=lm)).builder for lm in (None, tmp_path / "lm"))
+    assert own.rescorer is not None
+    assert other.rescorer is not None
+    assert (other.rescorer.weight, other.rescorer.kept) == (own.rescorer.weight, own.rescorer.kept) == (3.0, 0.5)
+    assert "neural language model" not in caplog.text
+
+
+def test_a_model_of_other_words_leaves_it_out(path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     NGram.from_orders(*estimate([["one", "two"]], EstimateConfig(1))).save(tmp_path / "lm")
     assert Recognizer.load(path, options=DecoderOptions(lm=tmp_path / "lm")).builder.rescorer is None
+    assert "lm: it also takes the place of the model's own neural language model" in caplog.messages
     assert Recognizer.load(path, options=DecoderOptions(beam=0)).builder.rescorer is None
     own = Recognizer.load(path, options=DecoderOptions(rescore=tmp_path / "lm")).builder.rescorer
     assert own is not None
