@@ -18,11 +18,6 @@ def report_evaluation(
     """Prints an evaluation, writes what was asked for, and returns the exit code; `others` hold other transcripts."""
     from ds2.utils.files import write_text
 
-    _print_evaluation(result)
-    if outputs.by is not None:
-        _print_groups(outputs.by, result)
-    if others:
-        _print_comparisons(result, others)
     if outputs.listing is not None:
         write_text(outputs.listing, result.listing)
     if outputs.page is not None:
@@ -33,6 +28,12 @@ def report_evaluation(
         from ds2.recognition.plots import draw_reliability
 
         draw_reliability(result.confidences, result.right, outputs.calibration)
+    # Files first: a reader of the output may close it early.
+    _print_evaluation(result)
+    if outputs.by is not None:
+        _print_groups(outputs.by, result)
+    if others:
+        _print_comparisons(result, others)
     for line in result.cut_off + result.skipped:
         print(f"ds2: {line}", file=sys.stderr)
     return SOME_FAILED if result.skipped else 0

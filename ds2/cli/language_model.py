@@ -262,7 +262,7 @@ def score_command(
     Example: ds2 lm score lm.arpa.gz held-out.txt
 
     Args:
-        model: ARPA, plain or .gz, the compiled form, KenLM's binary form, or the model in a bundle, by its path or name.
+        model: ARPA, plain or .gz, the compiled form, KenLM's binary form, or the model in a bundle, by path or name.
         text: Text, one sentence per line.
         characters: The model is over characters.
         language: Normalise the text of this language, as ds2 lm build does; by default it stays unchanged.

@@ -31,7 +31,7 @@ from ds2.cli.options import (
     Typed,
 )
 from ds2.cli.overwriting import refuse_overwriting
-from ds2.cli.references import choose_form, comparable_references
+from ds2.cli.references import choose_form, comparable_references, tell_of_other_forms
 from ds2.cli.standard_streams import standard_input
 from ds2.utils.errors import InputError, ParameterError, counted, printable
 from ds2.utils.extras import need
@@ -278,6 +278,7 @@ def evaluate_command(
     case = comparable_case(recognizer.tokenizer)
     said = {name: map(form, texts_of(other, result.utterances), result.references) for name, other in others.items()}
     texts = {name: list(map(case, each)) for name, each in said.items()}
+    tell_of_other_forms(recognizer.tokenizer, result, normalize)
     return report_evaluation(result, recognizer.name, texts, outputs)
 
 

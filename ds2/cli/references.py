@@ -6,8 +6,11 @@ from collections.abc import Iterable, Sequence
 from operator import ne
 from typing import TYPE_CHECKING
 
+from ds2.utils.errors import counted
+
 if TYPE_CHECKING:
     from ds2.data.utterance import Utterance
+    from ds2.recognition.evaluate import Evaluation
     from ds2.text import Tokenizer
 
 FEW = 5000  # characters, about a thousand words
@@ -46,8 +49,8 @@ def choose_form(
 ) -> str | None:
     """The language in whose normal form texts are taken, None if they are taken as they are; says which.
 
-    By default the normal form is taken where it lets the model write more of the references, or where others' texts
-    have marks that no reference has.
+    By default the normal form is taken where it lets the model write more of the references, where others' texts have
+    marks that no reference has, or where each utterance says that its text is of the model's language.
     """
     from ds2.recognition.compared_transcripts import foreign_marks
 
@@ -56,9 +59,27 @@ def choose_form(
     language = _helping_language(tokenizer, utterances)
     if language is None and foreign_marks(others, (utterance.text for utterance in utterances)):
         language = _language(tokenizer)
+    if language is None and {(each.lang or "").partition("-")[0] for each in utterances} == {_language(tokenizer)}:
+        language = _language(tokenizer)
     if language is not None:
         print(f"ds2: the texts are taken in their normal form, as by --normalize {language}", file=sys.stderr)
     return language
+
+
+def tell_of_other_forms(tokenizer: "Tokenizer", result: "Evaluation", normalize: str | None) -> None:
+    """A line on errors that are none in the normal form, where texts were not taken in it."""
+    from ds2.metrics import word_errors
+    from ds2.recognition.readings import transcript_form
+
+    if normalize is not None or tokenizer.ideographs:
+        return
+    form, same = transcript_form("en"), 0
+    for reference, text, before in zip(result.references, result.hypotheses, result.word_errors, strict=True):
+        if before.errors:
+            same += before.errors - word_errors(reference, form(text, reference)).errors
+    if same > 0:
+        kinds = "the same words in another form, such as etc and et cetera"
+        print(f"ds2: {counted(same, 'error')} fewer by --normalize en, which takes {kinds} for equal", file=sys.stderr)
 
 
 def _language(tokenizer: "Tokenizer") -> str:

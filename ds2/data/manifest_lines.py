@@ -83,7 +83,8 @@ def read_blocks(path: Path, refuse: Refuse = raise_refusal) -> Iterator[Block]:
                 yield _fast(data, first, count) or _slow(data, first, str(path), refuse)
                 first += count
     except OSError as error:
-        raise InputError(f"{path}: cannot read the manifest ({error.strerror})") from error
+        remedy = "; ds2 data convert makes one of a corpus" if path.is_dir() else ""
+        raise InputError(f"{path}: cannot read the manifest ({error.strerror}){remedy}") from error
 
 
 def absolute_audio(folder: Path) -> Callable[[str], str]:

@@ -7,6 +7,7 @@ figures                               on 5 may 2012     in both, so the transcri
 
 import functools
 import itertools
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ds2.recognition.spoken_to_figures import with_figures
@@ -19,6 +20,7 @@ from ds2.utils.spoken_numbers import MONTHS
 SUMS_AND_SHARES = frozenset("$€£%")
 SPELLED = 3  # digits of a number whose parts are read one by one: two and three are not 23
 OH = ("oh", "o")  # a zero between digits
+MOST_INITIALS = 5  # letters that are one abbreviation
 DAYS = range(1, 32)
 PAST_HOUR = {"half": 30, "quarter": 15}
 
@@ -41,12 +43,46 @@ def transcript_form(language: str | None) -> Callable[[str, str], str]:
 
 def read_alike(text: str, reference: str) -> str:
     """An English transcript in words, its numbers and titles read as the reference reads the same ones."""
+    words = _initials_alike(text.split(), reference.split())
     said = set(reference.split())
     titles = {short: full for short, full in WORDS.items() if full in said and short not in said}
     titles |= {full: short for short, full in WORDS.items() if short in said and full not in said}
-    text = " ".join(titles.get(word, word) for word in text.split())
+    text = " ".join(titles.get(word, word) for word in words)
     readings = {figures: words for figures, words in _in_figures(reference) if figures}
     return " ".join(readings.get(figures, words) for figures, words in _in_figures(text))
+
+
+def _initials_alike(words: Sequence[str], reference: Sequence[str]) -> list[str]:
+    """Writes "am" as "a m", and "u s" as "us", where the reference does so beside the same word."""
+    places = _places_of_initials(reference)
+    found, place, ends = list[str](), 0, ("", *words, "")
+    while place < len(words):
+        for past in range(min(place + MOST_INITIALS, len(words)), place, -1):
+            letters = "".join(words[place:past])
+            if past > place + 1 and len(letters) > past - place:
+                continue  # not all of them are single letters
+            beside = ends[place], ends[past + 1]
+            there = {length for before, length, after in places[letters] if before == beside[0] or after == beside[1]}
+            if there and past - place not in there:
+                found += [letters] if 1 in there else letters
+                break
+        else:
+            found.append(words[place])
+            past = place + 1
+        place = past
+    return found
+
+
+def _places_of_initials(words: Sequence[str]) -> Mapping[str, set[tuple[str, int, str]]]:
+    """Of each word of a few letters, and of single letters in a row: the word before, how many words it is, the word
+    after."""
+    places, ends = defaultdict[str, set[tuple[str, int, str]]](set), ("", *words, "")
+    for first in range(len(words)):
+        for past in range(first + 1, min(first + MOST_INITIALS, len(words)) + 1):
+            letters = "".join(words[first:past])
+            if 1 < len(letters) <= MOST_INITIALS and len(letters) in (past - first, len(words[first])):
+                places[letters].add((ends[first], past - first, ends[past + 1]))
+    return places
 
 
 def _in_figures(text: str) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,8 @@ from ds2.data.utterance import Utterance
 from ds2.recognition.evaluate import comparable_case
 from ds2.text import Tokenizer
 
+DIGITS = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
+
 
 def test_eval_prints_rates_and_writes_the_listing(
     run: Callable[..., Outcome], spoken_digits: Callable[[int], Path], tmp_path: Path
@@ -78,6 +80,21 @@ def test_eval_brings_references_to_the_normal_form(
     _, with_figures, told = run("eval", manifest, "--model", "digits", "--normalize", "other")
     assert "WER 33.33%" in with_figures
     assert "beyond the model's alphabet" in told
+
+
+def test_eval_takes_texts_of_a_language_in_its_normal_form(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    """Of others it says how many errors are the same words in another form."""
+    manifest, audio = tmp_path / "dev.jsonl", DIGITS / "so762_000750026.opus"
+    row = {"audio_filepath": str(audio), "duration": 2.0, "text": "five five oh six"}
+    manifest.write_text(json.dumps(row) + "\n")
+    _, plain, told = run("eval", manifest, "--model", "digits")
+    assert "WER 25.00% (1 errors in 4 words)" in plain
+    assert "ds2: 1 error fewer by --normalize en, which takes the same words in another form" in told
+    manifest.write_text(json.dumps(row | {"lang": "en-US"}) + "\n")
+    _, normal, told = run("eval", manifest, "--model", "digits")
+    assert "WER 0.00%" in normal
+    assert "ds2: the texts are taken in their normal form, as by --normalize en\n" in told
+    assert "fewer" not in told
 
 
 def test_eval_compares_capitals_in_lower_case_where_the_model_has_none(

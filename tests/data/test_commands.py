@@ -158,6 +158,20 @@ def test_convert_tells_what_it_left_out(run: Callable, spoken_digits: Callable, 
     assert run("convert", tmp_path / "k", "-o", tmp_path / "x", "--to", "librispeech")[0] == 2
 
 
+def test_texts_of_a_language_say_so_where_there_is_a_place(
+    run: Callable, spoken_digits: Callable, tmp_path: Path
+) -> None:
+    manifest, one, two = spoken_digits(2), tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+    manifest.write_text(json.dumps(rows[0] | {"lang": "en-GB"}) + "\n" + json.dumps(rows[1]) + "\n")
+    assert run("convert", manifest, "-o", one, "--language", "en")[0] == 0
+    assert [json.loads(line)["lang"] for line in one.read_text().splitlines()] == ["en-GB", "en"]
+    manifest.write_text(json.dumps(rows[0]) + "\n")
+    assert run("convert", manifest, "-o", two)[0] == 0
+    assert "lang" not in two.read_text()
+    assert run("convert", manifest, "-o", tmp_path / "k", "--to", "kaldi", "--language", "en")[2].count("no place") == 0
+
+
 def test_an_unknown_language_is_refused(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:
     for language in ("xx", "zh-CN"):
         code, _, errors = run("convert", spoken_digits(1).parent, "-o", tmp_path / "m.jsonl", "--language", language)

@@ -34,6 +34,9 @@ WORDS = (
         ("in 1066", "in ten sixty six"),
         ("call 555-0123", "call five five five oh one two three"),
         ("at 7:30", "at half past seven"),
+        ("At 9 a.m. in the U.S. Embassy.", "at nine am in the us embassy"),
+        ("am I here at 9 a.m.?", "am i here at nine am"),
+        ("the USA won", "the u s a won"),
     ],
 )
 def test_a_number_in_another_reading_is_no_error(written: str, said: str) -> None:
@@ -61,6 +64,7 @@ def test_a_number_in_another_reading_is_no_error(written: str, said: str) -> Non
         ("1 of the two", "ones of the two"),
         ("by tens", "by ten"),
         ("in the 1920s", "in the nineteen twenty"),
+        ("the U.S. told them", "they told us"),
     ],
 )
 def test_other_numbers_and_words_stay(written: str, said: str) -> None:
