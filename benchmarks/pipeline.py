@@ -28,8 +28,9 @@ import soundfile
 
 from ds2.audio.tensors import read_audio
 from ds2.curation.curated_corpus import CuratedCorpus
-from ds2.curation.filter import FilterConfig, word_counts
+from ds2.curation.filter import FilterConfig
 from ds2.curation.make import CurationConfig, make_corpus
+from ds2.curation.text_errors import word_counts
 from ds2.data.utterance import Utterance
 
 AUDIO = Path(__file__).parents[1] / "recipes" / "digits" / "audio"

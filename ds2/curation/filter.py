@@ -15,9 +15,8 @@ from torch import Tensor
 
 from ds2.curation.classifier import Classifier
 from ds2.curation.score import features
+from ds2.curation.text_errors import bad_threshold, other_texts, word_counts
 from ds2.data.utterance import Utterance
-from ds2.metrics import align_texts
-from ds2.text import normalize, split_words
 from ds2.utils.errors import InputError
 from ds2.utils.files import numbered_lines
 
@@ -26,7 +25,6 @@ FEWEST_CHECKED = 20  # segments needed to learn from
 CHECKED, HYPOTHESES, ALIGNMENT = "checked segments", "the model's own transcripts", "the alignment"  # what judges
 WEAK = 0.1  # of the words of the median segment differ from the model's transcript: it is too weak to judge texts
 FEWEST_OF_A_KIND = 2  # bad ones, and good ones: with fewer nothing can be learnt that another fold confirms
-SURELY_BAD = 1 / 3  # of the words: such a segment is not good, however good all others are
 CURVE_POINTS = 200  # at most, of each curve in the report
 
 
@@ -128,15 +126,16 @@ def filter_segments(
     bad_above, rates = bad_threshold(errors, lengths, config.good_wer), errors / lengths.clamp(min=1)
     bad = rates > bad_above
     judged_by = CHECKED if checked is not None else HYPOTHESES if float(rates.median()) <= WEAK else ALIGNMENT
-    if judged_by == ALIGNMENT:  # every segment is an example
-        classifier = Classifier.of_outliers(_inputs(scored))
-        odds = example_odds = classifier(_inputs(scored))
-    else:
-        classifier = learner(bad, config)(_inputs(examples), bad)
-        odds, example_odds = classifier(_inputs(scored)), cross_validated(_inputs(examples), bad, config)
+    by_alignment, inputs = judged_by == ALIGNMENT, _inputs(examples)  # by the alignment every segment is an example
+    classifier = Classifier.of_outliers(_inputs(scored)) if by_alignment else learner(bad, config)(inputs, bad)
+    odds = classifier(_inputs(scored))
+    example_odds = odds if by_alignment else cross_validated(inputs, bad, config)
     fractions, wers = kept_against_wer(example_odds, errors, lengths)
     threshold = _odds_threshold(odds, example_odds, None if checked is None else wers, config)
-    judged = [_judge(each, value, value <= threshold) for each, value in zip(scored, odds.tolist(), strict=True)]
+    fit = odds <= threshold
+    if judged_by == HYPOTHESES and config.keep is None:
+        fit &= ~other_texts(scored, truths, errors, rates)
+    judged = [_judge(*each) for each in zip(scored, odds.tolist(), fit.tolist(), strict=True)]
     kept = _kept(judged, config)
     points, area = roc(example_odds, bad) if checked is not None else ([], None)
     kept_examples = torch.tensor([each.extra["kept"] for each in judged if each.extra["id"] in truths])
@@ -189,30 +188,8 @@ def _inputs(utterances: Sequence[Utterance]) -> Tensor:
     return torch.tensor([features(utterance) for utterance in utterances], dtype=torch.float64)
 
 
-def word_counts(truth: str, text: str) -> tuple[int, int]:
-    """Word errors of a text, and the words of the truth."""
-    reference, hypothesis = split_words(normalize(truth)), split_words(normalize(text))
-    return sum(edit.kind != "equal" for edit in align_texts(reference, hypothesis)), len(reference)
-
-
 def _wer(errors: Tensor, lengths: Tensor) -> float:
     return float(errors.sum() / lengths.sum().clamp(min=1))
-
-
-def bad_threshold(errors: Tensor, lengths: Tensor, good_wer: float) -> float:
-    """(N,) word errors, (N,) words -> the largest rate up to which all segments together have a WER of `good_wer`.
-
-    The median error rate where even the best segments have more. Otherwise at most SURELY_BAD, as a few segments that
-    are all wrong would pass among many faultless ones.
-    """
-    rates = errors / lengths.clamp(min=1)
-    order = rates.argsort()
-    fine = errors[order].cumsum(0) <= good_wer * lengths[order].cumsum(0)
-    last_of_rate = torch.cat([rates[order].diff() > 0, torch.tensor([True])])
-    usable = (fine & last_of_rate).nonzero().flatten()
-    if not len(usable):
-        return float(rates.median())
-    return min(float(rates[order][usable[-1]]), max(SURELY_BAD, good_wer))
 
 
 def learner(bad: Tensor, config: FilterConfig) -> Callable[[Tensor, Tensor], Classifier]:

@@ -12,16 +12,15 @@ import torch
 from ds2.curation.classifier import ALONE, Classifier
 from ds2.curation.filter import (
     FilterConfig,
-    bad_threshold,
     filter_segments,
     kept_against_wer,
     learner,
     read_checked,
     roc,
     thinned,
-    word_counts,
 )
 from ds2.curation.score import FEATURES
+from ds2.curation.text_errors import bad_threshold, word_counts, word_gap
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError
 
@@ -185,6 +184,26 @@ def test_what_is_said_of_the_kept_segments_is_true_of_them(checked: bool) -> Non
 def wer(chosen: list[Utterance], truth: dict[str, str]) -> float:
     errors, words = zip(*[word_counts(truth[each.extra["id"]], each.text) for each in chosen], strict=True)
     return sum(errors) / sum(words)
+
+
+def test_a_text_that_lacks_a_line_is_rejected_however_well_the_rest_fits() -> None:
+    """One bad segment is too few to learn from. A wanted share is kept all the same, and so is a misheard word."""
+    scored, _ = segments(100)
+    scored = [each for number, each in enumerate(scored) if number % 3]
+    scored[1].extra["hypothesis"] += " six seven six seven six"
+    scored[2].extra["hypothesis"] += " six"
+    judged, _ = filter_segments(scored, None, FilterConfig())
+    assert [number for number, each in enumerate(judged) if not each.extra["kept"]] == [1]
+    judged, _ = filter_segments(scored, None, FilterConfig(keep=1.0))
+    assert all(each.extra["kept"] for each in judged)
+
+
+def test_the_longest_gap_between_a_text_and_what_is_said() -> None:
+    assert word_gap("one two three four five six", "one six") == 4
+    assert word_gap("one six", "One two, three four; five six!") == 4
+    assert word_gap("one two three", "one too three") == 0
+    assert word_gap("", "one two") == 2
+    assert word_gap("", "") == 0
 
 
 def test_where_all_are_good_all_are_kept() -> None:

@@ -18,10 +18,11 @@ from helpers.readings import RATE, Reading, read_digits
 
 from ds2.cli.main import main
 from ds2.curation import report
-from ds2.curation.filter import FilterConfig, word_counts
+from ds2.curation.filter import FilterConfig
 from ds2.curation.make import CurationConfig, make_corpus
 from ds2.curation.pairs import find_pairs
 from ds2.curation.segment import SegmentConfig
+from ds2.curation.text_errors import word_counts
 from ds2.data.manifest import read_manifest
 from ds2.utils.errors import InputError
 from ds2.utils.model_names import MODELS
