@@ -14,7 +14,7 @@ from ds2.decoder.hot_phrases import words_of
 from ds2.decoder.letter_to_sound import with_guesses
 from ds2.decoder.lexicon import NO_WORD, Lexicon
 from ds2.decoder.phone_search import PronouncingDecoder
-from ds2.decoder.pronunciations import Pronunciations
+from ds2.decoder.pronunciations import MOST_LETTERS, Pronunciations
 from ds2.lm.kenlm import is_kenlm_binary
 from ds2.lm.ngram import NGram
 from ds2.model_record import Record
@@ -118,14 +118,15 @@ def with_own_words(pronunciations: Pronunciations, lm: NGram, tokenizer: Tokeniz
         return pronunciations
     remedy = "ds2 tune-decoder takes pronunciations from a lexicon in CMUdict's format"
     if " " in tokenizer.index and len(silent) <= min(MOST_GUESSED, len(words) / 2):
-        pronunciations = with_guesses(pronunciations, spellable(list(silent), tokenizer))
+        words_of_letters = [word for word in spellable(list(silent), tokenizer) if len(word) <= MOST_LETTERS]
+        pronunciations = with_guesses(pronunciations, words_of_letters)
         if guessed := silent & pronunciations.known():
             named = some_of(sorted(guessed), kind="words")
             logger.warning("lm: new to the model: %s; how that sounds is guessed from the letters; %s", named, remedy)
             silent -= guessed
     if silent:
         share, named = f"{len(silent):,} of its {len(words):,} words", some_of(sorted(silent), kind="words")
-        logger.warning("lm: %s have no pronunciation, and are not found unless hot: %s; %s", share, named, remedy)
+        logger.warning("lm: without a pronunciation, and not found unless hot, are %s: %s; %s", share, named, remedy)
     return pronunciations
 
 

@@ -255,12 +255,14 @@ def test_the_callers_own_words_are_pronounced_by_their_letters(caplog: pytest.Lo
     plain = replace(EMPTY, tokens=["<blank>", " ", "a", "b"], config={"phones": 4})
     bundle = with_decoder(plain, BeamConfig(), model("ab ba", "aa b"), spoken)
     tokenizer = Tokenizer(bundle.tokens)
-    own = with_own_words(spoken, model("ab ba aa b", "bab"), tokenizer, bundle)
+    own = with_own_words(spoken, model("ab ba aa b", "bab", 201 * "ab"), tokenizer, bundle)
     assert own.to_dict() == spoken.to_dict() | {"bab": [(3, 2, 3)]}
-    assert [message.partition(";")[0] for message in caplog.messages] == ["lm: new to the model: bab"]
+    guessed, left = caplog.messages
+    assert guessed.startswith("lm: new to the model: bab; how that sounds is guessed")
+    assert left.startswith("lm: without a pronunciation, and not found unless hot, are 1 of its 6 words: abab")
     caplog.clear()
     assert with_own_words(spoken, model("ab bb", "bab bbb"), tokenizer, bundle) is spoken
-    assert "lm: 3 of its 4 words have no pronunciation, and are not found unless hot: bab, bb, bbb" in caplog.text
+    assert "lm: without a pronunciation, and not found unless hot, are 3 of its 4 words: bab, bb, bbb" in caplog.text
 
 
 def test_a_pronounced_word_of_a_thousand_letters_is_refused() -> None:

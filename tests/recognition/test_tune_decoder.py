@@ -132,7 +132,7 @@ def test_with_a_lexicon_the_search_is_by_phones(
     assert {word.text for word in transcript.words} <= {"zero", "one", "two", "four"}
     assert Recognizer.load(tuned, options=DecoderOptions(beam=0)).transcribe(clip).text == greedy
     assert isinstance(Recognizer.load(tuned, options=DecoderOptions(hot=("two",))).beam, PronouncingDecoder)
-    assert "lm: 6 of its 10 words have no pronunciation, and are not found unless hot: " in caplog.text
+    assert "lm: without a pronunciation, and not found unless hot, are 6 of its 10 words: " in caplog.text
     assert "ds2 tune-decoder takes pronunciations from a lexicon" in caplog.text
     caplog.clear()
     for options in (
