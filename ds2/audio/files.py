@@ -32,10 +32,7 @@ MOST_SAMPLES = 1 << 27  # read at once, half a gigabyte: 2.3 hours at 16 kHz
 MOST_CHANNEL_RATE = 2 * 48_000  # samples a second, channels together, that a limit in seconds counts on
 LOUDEST = 2.0**31  # full scale is 1; some write integers as float
 UNKNOWN_LENGTH = 2**62  # samples; libsndfile gives 2**63 - 1 where the header does not say
-SUFFIXES = (
-    *".wav .flac .mp3 .ogg .oga .opus .aiff .aif .au .caf .w64 .rf64 .sph".split(),
-    *FFMPEG_SUFFIXES,
-)
+SUFFIXES = (*".wav .flac .mp3 .ogg .oga .opus .aiff .aif .au .caf .w64 .rf64 .sph".split(), *FFMPEG_SUFFIXES)
 AudioReader = LibsndfileReader | FFmpegReader
 
 
@@ -113,13 +110,20 @@ def read_audio_bytes_array(
 
 
 def iter_audio_bytes(
-    data: bytes | IO[bytes], sample_rate: int, name: str = "stdin", longest: float | None = None
+    data: bytes | IO[bytes],
+    sample_rate: int,
+    name: str = "stdin",
+    longest: float | None = None,
+    channel: int | None = None,
 ) -> Iterator[np.ndarray]:
     """The samples of `read_audio_bytes_array` in buffers (n,), decoded as they are asked for: memory is bounded.
 
-    `data` may be an open file, too.
+    `data` may be an open file, too. With `channel`, from 0 on, that one alone; InputError if there is none.
     """
     with contextlib.closing(_open_bytes(data, name, longest)) as reader:
+        if channel is not None and not 0 <= channel < reader.channels:
+            raise InputError(f"{name}: channel {channel + 1} of {reader.channels}: there is none")
+        reader.channel = channel
         buffers = _decoded_buffers(reader, name, 0, _sample_span(reader, name, 0.0, None)[1])
         yield from _resampled(buffers, reader.sample_rate, sample_rate)
 

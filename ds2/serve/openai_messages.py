@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import statistics
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ class Asked:
     language: str  # empty: the model's
     model: str
     hot: tuple[str, ...]
+    channel: int | None  # from 1 on; None: all together
 
 
 def parse_form(form: FormData) -> Asked:
@@ -63,8 +65,10 @@ def parse_form(form: FormData) -> Asked:
         raise Refused(
             400, "request", "stream: events hold text, no subtitles; leave one of the two out", field="stream"
         )
+    if not re.fullmatch("[1-9][0-9]?|", channel := str(form.get("channel", ""))):
+        raise Refused(400, "request", "channel: must be a number from 1 to 99", field="channel")
     return Asked(file, format, granularities, stream, str(form.get("language", ""))[:20],
-                 str(form.get("model", "")), _hot(form))  # fmt: skip
+                 str(form.get("model", "")), _hot(form), int(channel) if channel else None)  # fmt: skip
 
 
 def _is_temperature(text: str) -> bool:

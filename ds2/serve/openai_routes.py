@@ -95,7 +95,8 @@ class Transcriptions:
             raise Refused(400, "request", str(error), field="language") from error
         # The file is decoded in a process, some seconds ahead of the model, which hears it as a live stream.
         rate = self.models.rates[name]
-        chunks = self.decoders.chunks(asked.file.file, Order(upload_name(asked.file.filename), rate, longest))
+        order = Order(upload_name(asked.file.filename), rate, longest, asked.channel)
+        chunks = self.decoders.chunks(asked.file.file, order)
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(contextlib.aclosing(chunks))
             try:

@@ -48,6 +48,7 @@ class Order:
     name: str
     sample_rate: int  # Hz
     longest: float  # seconds
+    channel: int | None = None  # from 1 on
 
 
 class DecodersFailed(Exception):
@@ -146,7 +147,7 @@ def run_decoder(link: socket.socket) -> None:
         _limit_decoder(order.longest)
         with open(file, "rb") as sound:
             try:
-                for chunk in iter_upload(sound, order.name, order.sample_rate, order.longest):
+                for chunk in iter_upload(sound, **asdict(order)):
                     _answer(link, SOUND, chunk)
                 _answer(link, END)
             except InputError as error:

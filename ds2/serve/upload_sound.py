@@ -14,18 +14,21 @@ def upload_name(name: str | None) -> str:
     return os.path.basename((name or "").replace("\\", "/"))[:100] or "upload"
 
 
-def iter_upload(file: IO[bytes], name: str, sample_rate: int, longest: float) -> Generator[bytes, None, None]:
-    """Float32 samples of a file at `sample_rate` (Hz), CHUNK_SECONDS at most in each item.
+def iter_upload(
+    file: IO[bytes], name: str, sample_rate: int, longest: float, channel: int | None = None
+) -> Generator[bytes, None, None]:
+    """Float32 samples of a file at `sample_rate` (Hz), CHUNK_SECONDS at most in each item; of `channel`, from 1 on, or
+    of all.
 
     Raises:
         TooLong: the recording has more than `longest` seconds.
-        InputError: empty, not audio, cut off, or with samples or a sample rate that no recording has.
+        InputError: empty, not audio, cut off, without that channel, or with samples or a rate that no recording has.
     """
     from ds2.audio.files import iter_audio_bytes  # slow to import, hence at the first upload
 
     if file.seek(0, os.SEEK_END) == 0:
         raise InputError(f"{name}: empty file (0 bytes)")
     size = round(CHUNK_SECONDS * sample_rate)
-    for buffer in iter_audio_bytes(file, sample_rate, name, longest):
+    for buffer in iter_audio_bytes(file, sample_rate, name, longest, None if channel is None else channel - 1):
         for start in range(0, len(buffer), size):
             yield buffer[start : start + size].tobytes()

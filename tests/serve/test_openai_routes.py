@@ -83,6 +83,19 @@ def test_text_srt_and_vtt(client: openai.OpenAI, said: tuple[str, np.ndarray]) -
     assert get("vtt").startswith("WEBVTT\n\n00:00:00.")
 
 
+def test_a_channel_is_heard_alone(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
+    stereo = np.stack([np.zeros_like(said[1]), said[1]], 1)
+
+    def text(**fields: object) -> str:
+        answer = client.audio.transcriptions.create(model="digits-streaming", file=wav(stereo), extra_body=fields)
+        return answer.text
+
+    assert (text(channel=1), text(channel=2)) == ("", said[0])
+    for channel, reason in ((3, "channel 3 of 2: there is none"), (0, "channel: must be a number from 1 to 99")):
+        with pytest.raises(openai.BadRequestError, match=reason):
+            text(channel=channel)
+
+
 def test_hot_words_are_those_of_one_request(client: openai.OpenAI, said: tuple[str, np.ndarray]) -> None:
     def words(**fields: object) -> list[str]:
         answer = client.audio.transcriptions.create(model="digits-streaming", file=wav(said[1]), **fields)  # type: ignore
