@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -46,7 +47,7 @@ SHARE, LAST_SHARE = 0.3, 0.45  # of the others together, and while the rate fall
 TOKENS = 8192  # of an update: pieces and ends of sentences
 POOL = 64  # updates whose sentences are sorted by length together
 LONGEST = 96  # pieces of a sentence
-LEARNING_RATE, WEIGHT_DECAY, RISES = 3e-3, 0.1, 300
+LEARNING_RATE, WEIGHT_DECAY, RISES = 3e-3, 0.1, 300  # updates in which the rate rises, at most those before it falls
 SAVED_EVERY = 250  # updates
 MEASURED = 64  # sentences at once
 
@@ -60,6 +61,7 @@ def main() -> None:
     trained.add_argument("--updates", type=int, default=3750)
     trained.add_argument("--start", type=Path, metavar="BUNDLE", help="train on from the model of this one")
     trained.add_argument("--falls", type=int, default=1500, help="updates at the end in which the rate falls")
+    trained.add_argument("--rate", type=float, default=LEARNING_RATE, help="less for a model that learnt before")
     trained.set_defaults(run=train)
     added = commands.add_parser("add")
     added.add_argument("neural", type=Path)
@@ -94,7 +96,7 @@ def train(arguments: argparse.Namespace) -> None:
     network, partial = Network(len(pieces) + 1), arguments.output.with_suffix(".partial")
     if start:
         network.take({name: np.asarray(array) for name, array in start.arrays.items()})
-    learn(network, texts, dev, arguments.updates, arguments.falls, partial)
+    learn(network, texts, dev, Schedule(arguments.updates, arguments.falls, arguments.rate), partial)
     arrays = {name: torch.from_numpy(values) for name, values in network.arrays().items()}
     Bundle(weights={}, config={}, tokens=[], neural_model=NeuralModelPart(pieces, arrays=arrays)).save(arguments.output)
 
@@ -159,11 +161,23 @@ class Text:
         return self.numbers[start : self.ends[place]]
 
 
+class Schedule(NamedTuple):
+    """The rate of each update: it rises, stays, and falls in the last ones."""
+
+    updates: int
+    falls: int
+    highest: float
+
+    def rate(self, update: int) -> float:
+        rises = max(1, min(RISES, self.updates - self.falls))
+        return self.highest * min(1.0, update / rises, (1 + self.updates - update) / self.falls)
+
+
 def learn(
-    network: Network, texts: Mapping[str, Text], dev: Mapping[str, Text], updates: int, falls: int, partial: Path
+    network: Network, texts: Mapping[str, Text], dev: Mapping[str, Text], schedule: Schedule, partial: Path
 ) -> None:
     """Sentences drawn from the texts. `partial` keeps the state from which it goes on."""
-    optimizer = Muon(network, LEARNING_RATE, WEIGHT_DECAY)
+    optimizer, updates = Muon(network, schedule.highest, WEIGHT_DECAY), schedule.updates
     parts = {"network": network, "optimizer": optimizer}
     done, total, began = 0, 0.0, time.monotonic()
     if partial.exists():
@@ -171,13 +185,14 @@ def learn(
         done = state["done"]
         for name, part in parts.items():
             part.load_state_dict(state[name])
-    for update, sentences in zip(range(done + 1, updates + 1), minibatches(texts, done, updates - falls), strict=False):
+    for update, sentences in zip(
+        range(done + 1, updates + 1), minibatches(texts, done, updates - schedule.falls), strict=False
+    ):
         loss = network.losses(*padded(sentences))
         optimizer.zero_grad()
         loss.backward()
-        rate = LEARNING_RATE * min(1.0, update / RISES, (1 + updates - update) / falls)
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = schedule.rate(update)
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
         total += loss.item()
