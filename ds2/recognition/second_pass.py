@@ -39,7 +39,7 @@ def make_rescorer(
         return Rescorer(lm, beam.config.lm_weight, beam.config.word_bonus)
     if (part := bundle.neural_model) is None:
         return None
-    if options.lm is not None and not _knows_most(beam.lm, bundle):
+    if options.lm is not None and not knows_most(beam.lm, bundle):
         logger.warning("lm: it also takes the place of the model's own neural language model")
         return None
     try:
@@ -49,8 +49,8 @@ def make_rescorer(
     return Rescorer(NeuralModel(part.pieces, arrays), part.weight, part.bonus, part.kept)
 
 
-def _knows_most(lm: NGram | None, bundle: Record) -> bool:
-    """Whether a language model knows most words of the bundle's."""
+def knows_most(lm: NGram | None, bundle: Record) -> bool:
+    """Whether a language model knows most words of the bundle's: then what was fitted beside that one stays."""
     if lm is None or (own := bundle.language_model) is None:
         return False
     return 2 * sum(word in lm.index for word in own.words) > len(own.words)

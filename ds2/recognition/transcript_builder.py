@@ -2,6 +2,7 @@
 
 import dataclasses
 import heapq
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from ds2.recognition.hot_spelling import spelt_by
 from ds2.recognition.options import DecoderOptions, hot_forms
 from ds2.recognition.plain_search import PlainSearch, with_hidden_words
 from ds2.recognition.punctuation import Punctuator
-from ds2.recognition.second_pass import make_rescorer
+from ds2.recognition.second_pass import knows_most, make_rescorer
 from ds2.recognition.spoken_to_figures import with_figures
 from ds2.recognition.transcript import (
     Alternative,
@@ -33,6 +34,8 @@ from ds2.recognition.transcript import (
 )
 from ds2.text import Tokenizer, split_words
 from ds2.utils.config import from_dict
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,8 @@ def make_builder(
     beam: BeamDecoder | PronouncingDecoder | None,
     name: str,
 ) -> TranscriptBuilder:
-    """The builder of a bundle. Its calibration belongs to its own search and is left out if another one is asked for.
+    """The builder of a bundle. Its calibration belongs to its own search: it is left out, which a warning says, if a
+    language model is asked for that lacks most words of the bundle's.
 
     Raises:
         InputError: the calibration, the punctuation or a language model is damaged.
@@ -189,7 +193,10 @@ def make_builder(
     if options.lm is not None and isinstance(beam, BeamDecoder) and beam.lm is not None:
         warn_of_foreign_search(beam.lm, tokenizer, bundle)
     judge, lm = None, beam.lm if beam is not None else None
-    if bundle.confidence is not None and options.lm is None and options.beam != 0:
+    fits = options.lm is None or knows_most(lm, bundle)
+    if bundle.confidence is not None and beam is not None and not fits:
+        logger.warning("lm: the confidence of words is not fitted to it, and words in noise are not left out")
+    if bundle.confidence is not None and fits and options.beam != 0:
         judge = Judge(from_dict(Calibration, bundle.confidence, f"{name}: calibration"), tokenizer, bundle.phones, lm)
     punctuator = Punctuator.from_bundle(bundle) if options.punctuate else None
     if punctuator is not None:

@@ -22,7 +22,7 @@ from ds2.lm.neural import NeuralModel
 from ds2.lm.ngram import NGram
 from ds2.metrics import ErrorCounts, word_errors
 from ds2.model_record import NeuralModelPart
-from ds2.recognition.bundled_search import with_decoder
+from ds2.recognition.bundled_search import bundled_model, with_decoder
 from ds2.recognition.options import DecoderOptions
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript_builder import TranscriptBuilder
@@ -116,6 +116,22 @@ def test_a_model_of_most_of_the_words_keeps_it(path: Path, tmp_path: Path, caplo
     assert other.rescorer is not None
     assert (other.rescorer.weight, other.rescorer.kept) == (own.rescorer.weight, own.rescorer.kept) == (3.0, 0.5)
     assert "neural language model" not in caplog.text
+
+
+def test_what_english_has_fitted_stays_beside_its_own_words_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The confidence of words, and with it what is left out as noise and the warning of another language."""
+    lm = bundled_model(Bundle.load("english", "numpy"))
+    assert lm is not None
+    lm.save(tmp_path / "lm")
+    builder = Recognizer.load("english", options=DecoderOptions(lm=tmp_path / "lm")).builder
+    assert builder.judge is not None
+    assert builder.rescorer is not None
+    assert not caplog.messages
+    NGram.from_orders(*estimate([["one", "two"]], EstimateConfig(1))).save(tmp_path / "lm")
+    assert Recognizer.load("english", options=DecoderOptions(lm=tmp_path / "lm")).builder.judge is None
+    assert "lm: the confidence of words is not fitted to it, and words in noise are not left out" in caplog.messages
 
 
 def test_a_model_of_other_words_leaves_it_out(path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
