@@ -149,4 +149,5 @@ def test_sherpa_onnx_writes_the_texts_that_torch_writes(tmp_path: Path, weights:
         stream = other.create_stream()
         stream.accept_waveform(rate, samples.numpy())
         other.decode_stream(stream)
-        assert stream.result.text == recognizer.transcribe(samples, rate).text
+        # A second space in a row is in the model's outputs, and not in our texts.
+        assert " ".join(stream.result.text.split()) == recognizer.transcribe(samples, rate).text
