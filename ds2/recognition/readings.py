@@ -15,7 +15,8 @@ from ds2.recognition.spoken_words import SCALES, Number, numbers_among
 from ds2.recognition.words import Word
 from ds2.text import normalize
 from ds2.utils.abbreviations import WORDS
-from ds2.utils.spoken_numbers import MONTHS
+from ds2.utils.american_spelling import in_american
+from ds2.utils.spoken_numbers import MEASURES, MONTHS
 
 SUMS_AND_SHARES = frozenset("$€£%")
 SPELLED = 3  # digits of a number whose parts are read one by one: two and three are not 23
@@ -42,11 +43,15 @@ def transcript_form(language: str | None) -> Callable[[str, str], str]:
 
 
 def read_alike(text: str, reference: str) -> str:
-    """An English transcript in words, its numbers and titles read as the reference reads the same ones."""
+    """An English transcript in words: numbers, titles and British words as the reference has the same ones."""
     words = _initials_alike(text.split(), reference.split())
     said = set(reference.split())
     titles = {short: full for short, full in WORDS.items() if full in said and short not in said}
     titles |= {full: short for short, full in WORDS.items() if short in said and full not in said}
+    measures = ((short, full) for short in MEASURES.keys() & set(words) - said for full in MEASURES[short])
+    titles |= {short: full for short, full in measures if f" {full} " in f" {reference} "}  # sixty mph
+    spellings = {in_american(word): word for word in reference.split()}
+    titles |= {word: spellings.get(in_american(word), word) for word in set(words) - said - titles.keys()}
     text = " ".join(titles.get(word, word) for word in words)
     readings = {figures: words for figures, words in _in_figures(reference) if figures}
     return " ".join(readings.get(figures, words) for figures, words in _in_figures(text))
