@@ -85,6 +85,15 @@ class Tokenizer:
         """The characters that the alphabet lacks."""
         return {character for character in text if character not in self.index}
 
+    def without_accents(self, text: str) -> str:
+        """naïve -> naive, for an alphabet that lacks ï but has i."""
+        return "".join(each if each in self.index else self._bare(each) for each in text)
+
+    def _bare(self, character: str) -> str:
+        parts = unicodedata.normalize("NFKD", character)
+        bare = "".join(part for part in parts if not unicodedata.combining(part))
+        return character if self.unknown(bare) else bare
+
     def encode(self, text: str) -> list[int]:
         """The token indices of a text.
 
@@ -120,14 +129,14 @@ def normalize(text: str, language: str = "") -> str:
     Idempotent: a normalised text is its own normal form.
 
     Args:
-        language: "en" also writes numbers, signs such as $ and abbreviations such as Mr. as words, pm as p m, café as
-            cafe; "zh" numbers as characters, and leaves no spaces between ideographs; both leave out annotations such
-            as <unk> and [noise]. Any other leaves numbers as they are.
+        language: "en" also writes numbers, signs such as $ and abbreviations such as Mr. as words, and pm as p m, "zh"
+            numbers as characters, and leaves no spaces between ideographs; both leave out annotations such as <unk> and
+            [noise]. Any other leaves numbers as they are.
     """
     text = _visible(text).translate(APOSTROPHES)  # before any NFKC, which makes a space and an accent of ´
     if language == "en":
         text = without_abbreviations(without_annotations(text))
-        text = _english_letters(english_numbers(spoken_romans(text)))
+        text = english_numbers(spoken_romans(text))
     elif language == "zh":
         text = mandarin_numbers(without_annotations(text, round_brackets=False))
     text = unicodedata.normalize("NFKC", text).translate(APOSTROPHES).lower()  # and after it: ŉ becomes ʼn
@@ -139,14 +148,6 @@ def normalize(text: str, language: str = "") -> str:
         words = "".join(character if _belongs_to_word(character) else " " for character in text).split()
     text = " ".join(word for word in (word.strip("'") for word in words) if word)
     return re.sub(BETWEEN_IDEOGRAPHS, "", text) if language == "zh" else text
-
-
-def _english_letters(text: str) -> str:
-    """English spells café and naïve with and without."""
-    if text.isascii():
-        return text
-    parts = unicodedata.normalize("NFD", text)
-    return unicodedata.normalize("NFC", "".join(each for each in parts if not unicodedata.combining(each)))
 
 
 def count_words(words: Sequence[str]) -> int:

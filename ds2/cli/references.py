@@ -19,7 +19,7 @@ FEW = 5000  # characters, about a thousand words
 def comparable_references(
     tokenizer: "Tokenizer", utterances: "Sequence[Utterance]", normalize: str | None
 ) -> "Sequence[Utterance]":
-    """The utterances with the texts that a model's words are compared with.
+    """The utterances with the texts that a model's words are compared with: café is cafe to one that lacks é.
 
     Args:
         normalize: brings the texts to the normal form of this language first, see `ds2.text.normalize`.
@@ -31,6 +31,7 @@ def comparable_references(
     written, utterances = utterances, with_texts(utterances, comparable_case(tokenizer))
     if capitals := sum(map(ne, written, utterances)):
         print(f"ds2: the model has no capitals: {capitals} references are compared in lower case", file=sys.stderr)
+    utterances = with_texts(utterances, tokenizer.without_accents)
     if line := beyond_alphabet(tokenizer, utterances):
         print(f"ds2: {line}{_remedy(tokenizer, utterances, normalize)}", file=sys.stderr)
     return utterances

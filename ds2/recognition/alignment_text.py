@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -53,7 +52,7 @@ def read_lines(tokenizer: Tokenizer, text: str, language: str) -> list[TextLine]
             words += own
             forms += [] if are_stars else _forms(own, parts, language)
         if words:
-            words = [_without_accents(tokenizer, word) for word in words]
+            words = [word if word == STAR_WORD else tokenizer.without_accents(word) for word in words]
             _check_alphabet(tokenizer, number, words)
             lines.append(TextLine(words, forms, not (wrapped and following.strip()), number))
     if not any(line.forms for line in lines):
@@ -135,14 +134,6 @@ def _is_wrapped(lines: list[str]) -> bool:
     pairs = [(line, following) for line, following in itertools.pairwise(lines) if line.strip() and following.strip()]
     full = sum(len(line) + 1 + len(following.split()[0]) > columns for line, following in pairs)
     return columns > WRAPPED_COLUMNS and full >= max(1, WRAPPED_SHARE * len(pairs))
-
-
-def _without_accents(tokenizer: Tokenizer, word: str) -> str:
-    """naïve -> naive, for a model that lacks ï but has i."""
-    if word == STAR_WORD or not tokenizer.unknown(word):
-        return word
-    bare = "".join(each for each in unicodedata.normalize("NFKD", word) if not unicodedata.combining(each))
-    return word if tokenizer.unknown(bare) else bare
 
 
 def _check_alphabet(tokenizer: Tokenizer, line: int, words: list[str]) -> None:
