@@ -256,7 +256,7 @@ def evaluate_command(
     from ds2.data.manifest import read_manifest
     from ds2.recognition.compared_transcripts import open_other, texts_of
     from ds2.recognition.error_intervals import check_field
-    from ds2.recognition.evaluate import comparable_case, evaluate
+    from ds2.recognition.evaluate import comparable_letters, evaluate
     from ds2.recognition.readings import transcript_form
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import check_writable
@@ -275,9 +275,9 @@ def evaluate_command(
     utterances = comparable_references(recognizer.tokenizer, utterances, normalize)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = evaluate(recognizer, utterances, progress.step, form)
-    case = comparable_case(recognizer.tokenizer)
+    letters = comparable_letters(recognizer.tokenizer)
     said = {name: map(form, texts_of(other, result.utterances), result.references) for name, other in others.items()}
-    texts = {name: list(map(case, each)) for name, each in said.items()}
+    texts = {name: list(map(letters, each)) for name, each in said.items()}
     tell_of_other_forms(recognizer.tokenizer, result, normalize)
     return report_evaluation(result, recognizer.name, texts, outputs)
 

@@ -85,6 +85,12 @@ def comparable_case(tokenizer: Tokenizer) -> Callable[[str], str]:
     return str if any(token != token.lower() for token in tokenizer.tokens) else str.lower
 
 
+def comparable_letters(tokenizer: Tokenizer) -> Callable[[str], str]:
+    """Brings texts to the letters of the model: see `comparable_case`, and café to cafe where it lacks é."""
+    case = comparable_case(tokenizer)
+    return lambda text: tokenizer.without_accents(case(text))
+
+
 def with_texts(utterances: Sequence[Utterance], form: Callable[[str], str]) -> list[Utterance]:
     """The utterances with their texts in another form."""
     return [replace(utterance, text=form(utterance.text)) for utterance in utterances]

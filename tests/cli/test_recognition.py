@@ -96,6 +96,8 @@ def test_eval_takes_texts_of_a_language_in_its_normal_form(run: Callable[..., Ou
     assert "ds2: the texts are taken in their normal form, as by --normalize en\n" in told
     assert "fewer" not in told
     assert "alphabet" not in told
+    _, output, _ = run("eval", manifest, "--model", "digits", "--against", manifest)
+    assert f"against {manifest}: WER 0.00%" in output
 
 
 def test_eval_compares_capitals_in_lower_case_where_the_model_has_none(
