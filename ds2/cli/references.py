@@ -57,11 +57,10 @@ def choose_form(
 
     if normalize is not None:
         return normalize
-    language = _helping_language(tokenizer, utterances)
-    if language is None and foreign_marks(others, (utterance.text for utterance in utterances)):
-        language = _language(tokenizer)
-    if language is None and {(each.lang or "").partition("-")[0] for each in utterances} == {_language(tokenizer)}:
-        language = _language(tokenizer)
+    language, own = _helping_language(tokenizer, utterances), _language(tokenizer)
+    named = {(each.lang or "").partition("-")[0] for each in utterances}
+    if named == {own} or foreign_marks(others, (utterance.text for utterance in utterances)):
+        language = own
     if language is not None:
         print(f"ds2: the texts are taken in their normal form, as by --normalize {language}", file=sys.stderr)
     return language

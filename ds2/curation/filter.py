@@ -127,7 +127,7 @@ def filter_segments(
     bad = rates > bad_above
     judged_by = CHECKED if checked is not None else HYPOTHESES if float(rates.median()) <= WEAK else ALIGNMENT
     by_alignment, inputs = judged_by == ALIGNMENT, _inputs(examples)  # by the alignment every segment is an example
-    classifier = Classifier.of_outliers(_inputs(scored)) if by_alignment else learner(bad, config)(inputs, bad)
+    classifier = Classifier.of_outliers(inputs) if by_alignment else learner(bad, config)(inputs, bad)
     odds = classifier(_inputs(scored))
     example_odds = odds if by_alignment else cross_validated(inputs, bad, config)
     fractions, wers = kept_against_wer(example_odds, errors, lengths)

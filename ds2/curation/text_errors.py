@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ds2.data.utterance import Utterance
-from ds2.metrics import align_texts
+from ds2.metrics import Edit, align_texts
 from ds2.text import normalize, split_words
 
 SURELY_BAD = 1 / 3  # of the words: such a segment is not good, however good all others are
@@ -16,15 +16,18 @@ LONGEST_GAP = 5  # words in a row that a text lacks, or has beside what is said:
 
 def word_counts(truth: str, text: str) -> tuple[int, int]:
     """Word errors of a text, and the words of the truth."""
-    reference, hypothesis = split_words(normalize(truth)), split_words(normalize(text))
-    return sum(edit.kind != "equal" for edit in align_texts(reference, hypothesis)), len(reference)
+    edits = _edits(truth, text)
+    return sum(edit.kind != "equal" for edit in edits), sum(edit.reference is not None for edit in edits)
 
 
 def word_gap(truth: str, text: str) -> int:
     """The most words in a row that one of two texts lacks."""
-    edits = align_texts(split_words(normalize(truth)), split_words(normalize(text)))
-    kinds = itertools.groupby(edit.kind for edit in edits)
+    kinds = itertools.groupby(edit.kind for edit in _edits(truth, text))
     return max((len(list(each)) for kind, each in kinds if kind in ("insert", "delete")), default=0)
+
+
+def _edits(truth: str, text: str) -> list[Edit]:
+    return align_texts(split_words(normalize(truth)), split_words(normalize(text)))
 
 
 def other_texts(scored: Sequence[Utterance], truths: dict[str, str], errors: Tensor, rates: Tensor) -> Tensor:

@@ -54,8 +54,9 @@ def convert(source: Path, target: Path, layout: str, to: str, language: str | No
     misfits = [_misfit(each, to) for each in found]
     skipped += filter(None, misfits)
     utterances = [each for each, misfit in zip(found, misfits, strict=True) if not misfit]
-    named = [replace(each, lang=each.lang or language) for each in utterances]
-    utterances = utterances if "lang" in LAYOUTS[to].lost(named) else named
+    if language is not None:  # each says so, where the layout has a place for it
+        named = [replace(each, lang=each.lang or language) for each in utterances]
+        utterances = utterances if "lang" in LAYOUTS[to].lost(named) else named
     if not utterances:
         raise InputError(f"{source}: no utterance can be used ({skipped[0] if skipped else 'it holds none'})")
     if to in PLAIN_FILES and any(archive_of(each.audio_path) for each in utterances):

@@ -46,6 +46,13 @@ def model_of_bundle(path: Path) -> NGram | None:
     return lm
 
 
+def knows_most(lm: NGram | None, bundle: Record) -> bool:
+    """Whether a language model knows most words of the bundle's: then what was fitted beside that one stays."""
+    if lm is None or (own := bundle.language_model) is None:
+        return False
+    return 2 * sum(word in lm.index for word in own.words) > len(own.words)
+
+
 def bundled_pronunciations(bundle: Record) -> Pronunciations | None:
     """The pronunciations of the words of the bundle's language model, if it has any.
 

@@ -44,13 +44,13 @@ def transcript_form(language: str | None) -> Callable[[str, str], str]:
 
 def read_alike(text: str, reference: str) -> str:
     """An English transcript in words: numbers, titles and British words as the reference has the same ones."""
-    words = _initials_alike(text.split(), reference.split())
-    said = set(reference.split())
+    expected = reference.split()
+    words, said = _initials_alike(text.split(), expected), set(expected)
     titles = {short: full for short, full in WORDS.items() if full in said and short not in said}
     titles |= {full: short for short, full in WORDS.items() if short in said and full not in said}
     measures = ((short, full) for short in MEASURES.keys() & set(words) - said for full in MEASURES[short])
     titles |= {short: full for short, full in measures if f" {full} " in f" {reference} "}  # sixty mph
-    spellings = {in_american(word): word for word in reference.split()}
+    spellings = {in_american(word): word for word in expected}
     titles |= {word: spellings.get(in_american(word), word) for word in set(words) - said - titles.keys()}
     text = " ".join(titles.get(word, word) for word in words)
     readings = {figures: words for figures, words in _in_figures(reference) if figures}

@@ -8,7 +8,6 @@ from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.decoder.rescore import Rescorer
 from ds2.lm.neural import NeuralModel
-from ds2.lm.ngram import NGram
 from ds2.lm.sentence_model import load_sentence_model
 from ds2.model_record import Record
 from ds2.recognition.foreign_words import warn_of_foreign_rescorer
@@ -19,12 +18,15 @@ logger = logging.getLogger(__name__)
 
 
 def make_rescorer(
-    bundle: Record, options: DecoderOptions, beam: BeamDecoder | PronouncingDecoder | None
+    bundle: Record, options: DecoderOptions, beam: BeamDecoder | PronouncingDecoder | None, fits: bool
 ) -> Rescorer | None:
     """The second pass by the caller's model in place of the search's, or by the bundle's beside it.
 
-    The bundle's belongs to its own language model. It stays beside a caller's one for the search that knows most of the
-    same words, such as a mixture with the bundle's; else it is left out, which a warning says.
+    The bundle's belongs to its own language model and is left out, which a warning says, if the search has another one
+    that it does not fit.
+
+    Args:
+        fits: whether the search has the bundle's language model or one of most of its words, such as a mixture with it.
 
     Raises:
         InputError: a language model cannot be read, or is damaged.
@@ -39,7 +41,7 @@ def make_rescorer(
         return Rescorer(lm, beam.config.lm_weight, beam.config.word_bonus)
     if (part := bundle.neural_model) is None:
         return None
-    if options.lm is not None and not knows_most(beam.lm, bundle):
+    if not fits:
         logger.warning("lm: it also takes the place of the model's own neural language model")
         return None
     try:
@@ -47,10 +49,3 @@ def make_rescorer(
     except TypeError as error:  # a type that numpy lacks
         raise InputError("the bundle's neural language model is damaged; add it again") from error
     return Rescorer(NeuralModel(part.pieces, arrays), part.weight, part.bonus, part.kept)
-
-
-def knows_most(lm: NGram | None, bundle: Record) -> bool:
-    """Whether a language model knows most words of the bundle's: then what was fitted beside that one stays."""
-    if lm is None or (own := bundle.language_model) is None:
-        return False
-    return 2 * sum(word in lm.index for word in own.words) > len(own.words)

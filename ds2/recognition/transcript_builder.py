@@ -15,6 +15,7 @@ from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.decoder.rescore import Rescorer
 from ds2.model.config import ModelConfig
 from ds2.model_record import Record
+from ds2.recognition.bundled_search import knows_most
 from ds2.recognition.calibration import Calibration, Judge
 from ds2.recognition.confidence import margins, posteriors, presence
 from ds2.recognition.foreign_words import warn_of_foreign_search
@@ -22,7 +23,7 @@ from ds2.recognition.hot_spelling import spelt_by
 from ds2.recognition.options import DecoderOptions, hot_forms
 from ds2.recognition.plain_search import PlainSearch, with_hidden_words
 from ds2.recognition.punctuation import Punctuator
-from ds2.recognition.second_pass import knows_most, make_rescorer
+from ds2.recognition.second_pass import make_rescorer
 from ds2.recognition.spoken_to_figures import with_figures
 from ds2.recognition.transcript import (
     Alternative,
@@ -203,7 +204,7 @@ def make_builder(
         forms = hot_forms(options.hot)
         punctuator = punctuator.with_forms({spelt_by(tokenizer, word): form for word, form in forms.items()})
     frame_seconds = ModelConfig.of(bundle).frame_seconds
-    rescorer = make_rescorer(bundle, options, beam)
+    rescorer = make_rescorer(bundle, options, beam, fits)
     plain = None if beam is None else PlainSearch(beam, len(tokenizer))
     return TranscriptBuilder(
         tokenizer, frame_seconds, judge, punctuator, options.figures, name, rescorer=rescorer, plain=plain
