@@ -101,11 +101,11 @@ def _pronounced_hot(pronunciations: Pronunciations, hot: Sequence[str], tokenize
     found = guessed.known()
     if new := sorted(found - pronunciations.known()):
         logger.warning(
-            "hot: %s: unknown to the model; how that sounds is guessed from the letters", some_of(new, 20, "words")
+            "hot: %s: unknown to the model; how that sounds is guessed from the letters", some_of(new, 20, "word")
         )
     if silent := sorted(set(hot) - found):
         remedy = "; write numbers as words" if any(map(str.isdigit, "".join(silent))) else ""
-        logger.warning("hot: %s: without a pronunciation, and not found%s", some_of(silent, 20, "words"), remedy)
+        logger.warning("hot: %s: without a pronunciation, and not found%s", some_of(silent, 20, "word"), remedy)
     return guessed
 
 
@@ -121,11 +121,11 @@ def with_own_words(pronunciations: Pronunciations, lm: NGram, tokenizer: Tokeniz
         words_of_letters = [word for word in spellable(list(silent), tokenizer) if len(word) <= MOST_LETTERS]
         pronunciations = with_guesses(pronunciations, words_of_letters)
         if guessed := silent & pronunciations.known():
-            named = some_of(sorted(guessed), kind="words")
+            named = some_of(sorted(guessed), kind="word")
             logger.warning("lm: new to the model: %s; how that sounds is guessed from the letters; %s", named, remedy)
             silent -= guessed
     if silent:
-        share, named = f"{len(silent):,} of its {len(words):,} words", some_of(sorted(silent), kind="words")
+        share, named = f"{len(silent):,} of its {len(words):,} words", some_of(sorted(silent), kind="word")
         logger.warning("lm: without a pronunciation, and not found unless hot, are %s: %s; %s", share, named, remedy)
     return pronunciations
 

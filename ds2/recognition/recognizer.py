@@ -31,7 +31,7 @@ from ds2.recognition.transcript_builder import TranscriptBuilder, make_builder
 from ds2.recognition.windows import Batches, Cutter, Job, JoinedWindows, Result, Source, Window, padded, padded_groups
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError, ParameterError, unexpected
-from ds2.utils.model_names import DEFAULT_MODEL
+from ds2.utils.model_names import DEFAULT_MODEL, FINE_TUNED
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,7 +100,9 @@ class Recognizer:
             and options.beam is None
             and (Path(path).suffix == ONNX_SUFFIX or found.model.config.phones)
         ):
-            logger.warning("%s holds no language model: the best symbol of each frame counts; name one (lm)", path)
+            tuned = Path(path).with_name(FINE_TUNED)
+            remedy = f"{tuned} has one" if tuned.is_file() else "name one (lm)"
+            logger.warning("%s holds no language model: the best symbol of each frame counts; %s", path, remedy)
         return found
 
     @classmethod

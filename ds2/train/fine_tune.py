@@ -31,9 +31,8 @@ from ds2.train.run_folder import check_name
 from ds2.utils.config import from_dict, override
 from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder, write_lines
-from ds2.utils.model_names import locate
+from ds2.utils.model_names import FINE_TUNED, locate
 
-TUNED = "fine-tuned.safetensors"
 DEV = 0.1  # share of the manifest that chooses the epoch and ends the training
 BATCH_SIZE = 8  # utterances: a little data still gives many updates
 UPDATES = 400  # about so many, unless the dev set ends the training sooner
@@ -86,7 +85,7 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
     if lexicon is not None:
         write_lines(output / "lexicon.txt", lexicon)
     search = "without language model and vocabulary" if letters.another_language else "with the whole search"
-    use = f"the model to use will be {output / TUNED}, {search}"
+    use = f"the model to use will be {output / FINE_TUNED}, {search}"
     logger.info("the error rates of the epochs are without a language model; %s", use)
     return config
 
@@ -177,7 +176,7 @@ def lexicon_lines(bundle: Bundle, utterances: Iterable[Utterance]) -> list[str]:
 
 def save_fine_tuned(model: str, manifest: Path, output: Path) -> Path:
     """Writes fine-tuned.safetensors from best.safetensors in the output folder, and returns its path."""
-    path = output / TUNED
+    path = output / FINE_TUNED
     with_search_of(Bundle.load(model), Bundle.load(output / "best.safetensors"), manifest).save(path)
     return path
 

@@ -69,9 +69,12 @@ def counted(number: int, kind: str) -> str:
 
 
 def some_of(items: Sequence[str], shown: int = 3, kind: str = "") -> str:
-    """The first of them, for a message of one line: "a, b, c and 5 more", with their kind "and 5 more words"."""
-    more = f" and {len(items) - shown:,} more{kind and f' {kind}'}" if len(items) > shown else ""
-    return ", ".join(items[:shown]) + more
+    """The first of them, for a message of one line: "a, b, c and 5 more", with the kind "word" "and 5 more words"."""
+    rest = len(items) - shown
+    if rest <= 0:
+        return ", ".join(items)
+    named = kind and f" {kind}{'s' if rest > 1 else ''}"
+    return f"{', '.join(items[:shown])} and {rest:,} more{named}"
 
 
 def printable(text: str) -> str:

@@ -7,9 +7,10 @@ from pathlib import Path
 from ds2.utils.errors import InputError, ParameterError
 
 DEFAULT_MODEL = "english"  # a bundle of the package
+FINE_TUNED = "fine-tuned.safetensors"  # in the folder of a fine-tuning: the model to use
 FOLDERS = {  # a file in one: whose it is
     "model.onnx": "an exported model",
-    "fine-tuned.safetensors": "a training",
+    FINE_TUNED: "a training",
     "best.safetensors": "a training",
 }
 LANGUAGES = {"mandarin": ("zh", "Mandarin")}  # of the models of the package that know another one than English

@@ -301,7 +301,11 @@ def test_a_model_of_phones_without_a_language_model_is_named(tmp_path: Path, cap
     bare = replace(Bundle.load("english"), language_model=None, neural_model=None, decoder={}, confidence=None)
     bare.save(tmp_path / "bare.safetensors")
     Recognizer.load(tmp_path / "bare.safetensors", "cpu")
-    assert "bare.safetensors holds no language model: the best symbol of each frame counts" in caplog.text
+    assert "bare.safetensors holds no language model: the best symbol of each frame counts; name one" in caplog.text
+    caplog.clear()
+    (tmp_path / "fine-tuned.safetensors").touch()
+    Recognizer.load(tmp_path / "bare.safetensors", "cpu")
+    assert f"{tmp_path / 'fine-tuned.safetensors'} has one" in caplog.text
     caplog.clear()
     Recognizer.load(tmp_path / "bare.safetensors", "cpu", DecoderOptions(beam=0))
     Recognizer.load("digits", "cpu")
