@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from ds2.model.acoustic import AcousticModel
+from ds2.recognition.batches import Batches
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.torch_engine import TorchEngine
-from ds2.recognition.windows import Batches, JoinedWindows, Result, Source, Window
+from ds2.recognition.windows import JoinedWindows, Result, Source, Window
 from ds2.utils.errors import ParameterError
 
 STACKS = ("convolutions", "recurrent")

@@ -20,6 +20,7 @@ from ds2.model.config import Precision
 from ds2.model_record import Record
 from ds2.recognition import windows
 from ds2.recognition.audio_inputs import to_samples
+from ds2.recognition.batches import Batches
 from ds2.recognition.decoding import make_beam
 from ds2.recognition.engine import ONNX_SUFFIX, Engine, load_engine
 from ds2.recognition.hearing import Hearing
@@ -28,7 +29,7 @@ from ds2.recognition.offline_segments import LogProbSegment
 from ds2.recognition.options import DEFAULT_OPTIONS, DecoderOptions, EngineName
 from ds2.recognition.transcript import Transcript
 from ds2.recognition.transcript_builder import TranscriptBuilder, make_builder
-from ds2.recognition.windows import Batches, Cutter, Job, JoinedWindows, Result, Source, Window, padded, padded_groups
+from ds2.recognition.windows import Cutter, Job, JoinedWindows, Result, Source, Window, padded, padded_groups
 from ds2.text import Tokenizer
 from ds2.utils.errors import InputError, ParameterError, unexpected
 from ds2.utils.model_names import DEFAULT_MODEL, FINE_TUNED
@@ -62,7 +63,7 @@ class Recognizer:
         self.beam = beam
         self.builder = builder or TranscriptBuilder(tokenizer, model.config.frame_seconds)
         self.sample_rate = model.config.frontend.sample_rate
-        self.cutter = Cutter(self.sample_rate, round(model.config.frame_seconds * self.sample_rate))
+        self.cutter = Cutter.of(model.config)
 
     def __repr__(self) -> str:
         search = "greedy" if self.beam is None else f"beam {self.beam.config.beam_width}"

@@ -1,6 +1,7 @@
-"""Recordings on their way through the model: cut into windows, run in batches of like length, joined again."""
+"""Recordings on their way through the model: cut into windows, whose log-probabilities are joined again."""
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,11 +12,11 @@ import numpy as np
 from ds2.audio.files import InMemory, probe, read_audio_array
 from ds2.audio.quiet import quiet_gain
 from ds2.data.utterance import RecordingSpan
+from ds2.model.config import ModelConfig
 from ds2.utils.errors import InputError, unexpected
-from ds2.utils.resources import give_back_memory
 
-CORE_SECONDS = 40.0  # of a long recording whose output frames one window supplies
-CONTEXT_SECONDS = 5.0  # read on each side of the core, so that no word is cut
+CORE_SECONDS = 50.0  # of a long recording whose output frames one window supplies
+CONTEXT_SECONDS = 5.0  # read before the core, and where the model may need it after it, so that no word is cut
 LONG_SECONDS = CORE_SECONDS + 2 * CONTEXT_SECONDS  # longer recordings are cut into windows
 BATCH_SECONDS = 120.0  # of audio in one pass of the model
 GROUP_SECONDS = 1.5 * BATCH_SECONDS  # read ahead and sorted by length, so that little is padded
@@ -109,12 +110,23 @@ class Job(Generic[Source, Found]):
 class Cutter:
     """Cuts recordings for a model that takes `sample_rate` Hz and gives an output frame every `frame_samples`.
 
-    A pass of the model takes windows of at most `batch_seconds` together, padding included, or a single longer one.
+    A pass of the model takes windows of at most `batch_seconds` together, padding included, or a single longer one. An
+    output frame needs no sound after the `frames_after` that follow it; None: no such number is known.
     """
 
     sample_rate: int
     frame_samples: int
     batch_seconds: float = BATCH_SECONDS
+    frames_after: int | None = None
+
+    @classmethod
+    def of(cls, model: ModelConfig) -> "Cutter":
+        """For a model: one that hears live sound says how much of what follows it needs."""
+        sample_rate, frame = model.frontend.sample_rate, model.frontend.hop_samples * model.stride
+        if not model.streams or model.chunk:
+            return cls(sample_rate, frame)
+        overlap = model.frontend.window_samples - model.frontend.hop_samples
+        return cls(sample_rate, frame, frames_after=model.delay + math.ceil(overlap / frame))
 
     def windows(self, job: Job[Any, Any]) -> Iterator[Window]:
         """Reads a recording window by window; an error ends the windows and is kept in the job."""
@@ -152,12 +164,13 @@ class Cutter:
         """(start, length) in seconds of each window of a long recording, and the output frames that count.
 
         |-- core --|-- core --|-- core --|      every frame of the recording counts in exactly one window
-        [==========....]                        . context, computed and thrown away
-               [....==========....]
+        [==========..]                          . context, computed and thrown away
+               [....==========..]
                           [....==========]
         """
         frame = self.frame_samples / self.sample_rate
         core, context = int(CORE_SECONDS / frame), int(CONTEXT_SECONDS / frame)
+        after = context if self.frames_after is None else min(context, self.frames_after)
         total = int(seconds / frame) + 1
         for first in range(0, total, core):
             begin = max(0, first - context)
@@ -166,65 +179,7 @@ class Cutter:
             if total - last < context:
                 yield begin * frame, seconds - begin * frame, first - begin, None
                 return
-            yield begin * frame, (last + context - begin) * frame, first - begin, last - begin
-
-
-class Batches(Generic[Source, Found]):
-    """Runs the windows of many recordings in batches; memory is bounded by the audio of GROUP_SECONDS or of a batch."""
-
-    def __init__(
-        self,
-        cutter: Cutter,
-        model: Callable[[list[Window]], list[np.ndarray]],
-        on_audio: Callable[[float], object],
-        collect: Callable[[float], Collector[Found]],
-    ):
-        """Nothing has been read yet.
-
-        Args:
-            model: windows -> (T, V) log-probabilities of each.
-            on_audio: gets the seconds of audio of each batch.
-            collect: gives the collector of a recording of so many seconds.
-        """
-        self.cutter, self.model, self.on_audio, self.collect = cutter, model, on_audio, collect
-        self.group: list[tuple[Job[Source, Found], int, Window]] = []
-
-    def results(self, sources: Iterable[Source]) -> Iterator[Result[Source, Found]]:
-        """Of each recording, in the order given: the source, its duration, what was collected or went wrong."""
-        jobs: list[Job[Source, Found]] = []
-        held, most = 0, max(GROUP_SECONDS, self.cutter.batch_seconds) * self.cutter.sample_rate  # samples in the group
-        for source in sources:
-            # Windows are collected until there are enough to sort by length.
-            job = Job[Source, Found](source)
-            jobs.append(job)
-            for number, window in enumerate(self.cutter.windows(job)):
-                job.windows += 1
-                self.group.append((job, number, window))
-                held += len(window.samples)
-                if held >= most:
-                    self._run()
-                    held = 0
-            # Jobs end in the order of their sources, however their windows were batched.
-            job.read = True
-            while jobs and jobs[0].done:
-                yield jobs.pop(0).result
-        self._run()
-        for job in jobs:
-            yield job.result
-
-    def _run(self) -> None:
-        """Runs windows of like length together and hands the log-probabilities to their jobs."""
-        # The longest window sets how many fit: all others are padded to it.
-        ordered = sorted(self.group, key=lambda item: len(item[2].samples), reverse=True)
-        self.group.clear()
-        while ordered:
-            size = max(1, int(self.cutter.batch_seconds * self.cutter.sample_rate / len(ordered[0][2].samples)))
-            batch, ordered = ordered[:size], ordered[size:]
-            found = self.model([window for _, _, window in batch])
-            for (job, number, _), rows in zip(batch, found, strict=True):
-                job.take(number, rows, self.collect)
-            self.on_audio(sum(map(len, found)) * self.cutter.frame_samples / self.cutter.sample_rate)
-        give_back_memory()  # otherwise the log-probabilities of each group keep a gap open
+            yield begin * frame, (last + after - begin) * frame, first - begin, last - begin
 
 
 def _gain(channel: int | None, buffers: Iterable[np.ndarray]) -> float:

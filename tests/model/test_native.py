@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from ds2.model.acoustic import AcousticModel
 from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import FrontendConfig, ModelConfig
+from ds2.model.native.layers import NativeConvolution
 from ds2.model.native.network import NativeSlots, Network
 from ds2.model.normalization import STEPS
 from ds2.utils.errors import InputError
@@ -84,6 +85,37 @@ def test_chunk_by_chunk_gives_what_the_whole_utterance_gives(
     found = heard(model, samples, frames, config.step_frames(strides * config.stride))
     for row, other in zip(found, expected, strict=True):
         assert np.allclose(row, other, atol=1e-4)
+
+
+@settings(max_examples=50, deadline=None)
+@given(config=configs, seed=st.integers(0, 2**16), length=st.integers(1, 1200), at_once=st.integers(1, 9))
+def test_a_part_of_an_utterance_at_once_gives_what_all_of_it_gives(
+    config: ModelConfig, seed: int, length: int, at_once: int
+) -> None:
+    network, other = (native(trained(config, seed)) for _ in range(2))
+    for layer in other.convolutions:
+        layer.at_once = at_once
+    samples = 0.1 * np.random.default_rng(seed).standard_normal(length).astype(np.float32)
+    assert np.allclose(other.log_probs(samples), network.log_probs(samples), atol=1e-5)
+
+
+def test_a_convolution_over_time_gives_the_same_frame_by_frame_as_place_by_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    layer = next(each for each in native(trained(GATED)).convolutions if isinstance(each, NativeConvolution))
+    config = dataclasses.replace(layer.config, kernel=(layer.config.kernel[0], 3), stride=(layer.config.stride[0], 1))
+    weights = {
+        "kernel.weight": torch.randn(config.channels, layer.inputs, layer.height, 3),
+        "kernel.bias": torch.randn(config.channels),
+    }
+    layer = NativeConvolution(layer.inputs, layer.bins, config, LayerWeights(weights), batch_norm=False)
+    x = np.random.default_rng(0).standard_normal((2, 40, layer.bins * layer.inputs)).astype(np.float32)
+    by_frame = layer(x)
+    monkeypatch.setattr("ds2.model.native.layers.MANY", 1000)
+    by_place = layer(x)
+    assert by_frame.shape == by_place.shape == (2, 38, by_place.shape[2])
+    assert by_place.max() > 0
+    assert np.allclose(by_frame, by_place, atol=1e-4)
 
 
 def test_gates_and_biphones() -> None:

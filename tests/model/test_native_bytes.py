@@ -9,8 +9,8 @@ from helpers.architectures import GATED, in_chunks, joined, state, trained
 from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import ConvolutionConfig
 from ds2.model.native.byte_convolution import ByteConvolution
-from ds2.model.native.byte_time_delay import ByteTimeDelay, clip_and_add
-from ds2.model.native.layers import NativeConvolution
+from ds2.model.native.byte_time_delay import ByteTimeDelay
+from ds2.model.native.layers import NativeConvolution, clip_and_add
 from ds2.model.native.network import NativeSlots, Network
 from ds2.model.steps import Steps
 from ds2.utils import byte_products

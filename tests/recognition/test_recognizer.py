@@ -1,7 +1,8 @@
 """From audio to transcripts: words, times, long recordings, many files."""
 
 import importlib
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -182,14 +183,30 @@ def test_many_files_come_back_in_order_whatever_their_lengths(
 def test_a_result_does_not_wait_for_the_recordings_after_it(
     recognizer: Recognizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second recording fills the group with its first window; the first is then done, though more windows wait."""
+    """The second recording fills the group; the model runs on both while others are read, here slowly."""
     recognizer.cutter = replace(recognizer.cutter, batch_seconds=30.0)
     monkeypatch.setattr(windows, "GROUP_SECONDS", 30.0)
     paths = [write_noise(tmp_path / f"{n}.wav", seconds) for n, seconds in enumerate([6.0, 45.0, 1.0, 1.0])]
-    read = []
-    results = recognizer.log_probs_of_files(read.append(path) or RecordingSpan(path) for path in paths)
+    read, batches, model = list[Path](), list[int](), recognizer.log_probs
+
+    def counted(batch: list[Window]) -> list[np.ndarray]:
+        found = model(batch)
+        batches.append(len(batch))
+        return found
+
+    monkeypatch.setattr(recognizer, "log_probs", counted)
+
+    def slowly() -> Iterator[RecordingSpan]:
+        for path in paths:
+            while len(read) == 2 and len(batches) < 2:
+                time.sleep(0.01)
+            time.sleep(0.2)
+            read.append(path)
+            yield RecordingSpan(path)
+
+    results = recognizer.log_probs_of_files(slowly())
     assert next(results)[0].path == paths[0]
-    assert read == paths[:2]
+    assert read == paths[:3]
     assert [segment.path for segment, _, _ in results] == paths[1:]
 
 

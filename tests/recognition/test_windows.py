@@ -48,6 +48,29 @@ def test_cuts_of_long_recordings_cover_every_frame_once(seconds: float) -> None:
     assert cuts[-1][0] + cuts[-1][1] == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize("name", ["english", "digits-streaming"])
+def test_a_window_holds_as_much_after_its_core_as_the_model_hears(name: str) -> None:
+    """Not a frame less, so that words at the edge are what they are in the whole recording; little more."""
+    recognizer = Recognizer.load(name, "cpu")
+    cutter, rate = recognizer.cutter, recognizer.sample_rate
+    samples = np.random.default_rng(0).standard_normal(round(4.0 * rate)).astype(np.float32) / 10
+    [whole] = recognizer.model.log_probs([samples])
+    core = 60
+    assert cutter.frames_after is not None
+    assert cutter.frames_after * cutter.frame_samples < rate
+
+    def of_window(after: int) -> np.ndarray:
+        [found] = recognizer.model.log_probs([samples[: (core + after) * cutter.frame_samples]])
+        return found[:core]
+
+    np.testing.assert_allclose(of_window(cutter.frames_after), whole[:core], atol=2e-5)
+    assert np.abs(of_window(cutter.frames_after - 2) - whole[:core]).max() > 1e-3
+
+
+def test_a_model_that_needs_the_end_has_context_on_both_sides() -> None:
+    assert Recognizer.load("digits", "cpu").cutter.frames_after is None
+
+
 def test_a_recording_that_is_far_too_quiet_loses_no_words(tmp_path: Path) -> None:
     """A two-hundredth of its level, in 16 bits: as a file, and as samples."""
     recognizer, (samples, rate) = Recognizer.load("english", "cpu"), read_audio_array(ENGLISH, 16000)

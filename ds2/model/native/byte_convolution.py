@@ -6,23 +6,25 @@ neighbouring frames is added.
 
 import numpy as np
 
-from ds2.model.native.layers import NativeConvolution, clipped_relu
+from ds2.model.native.layers import NativeConvolution, add_frames
 from ds2.utils.byte_products import ByteWeight, convolved, rounded, worth_it
 
 
 class ByteConvolution:
     """What a `NativeConvolution` with a stride of one frame computes of frames that are at least 0."""
 
+    at_once = 256
+
     def __init__(self, layer: NativeConvolution):
         self.config, self.bias, self.bins, self.inputs = layer.config, layer.bias, layer.bins, layer.inputs
         self.height = layer.height
-        self.weight = ByteWeight.of(_of_taps(layer), signed=False)
+        self.weight = ByteWeight.of(layer.each_frame, signed=False)
         self.nothing = np.zeros(len(self.weight.scale), np.float32)
 
     @classmethod
     def fits(cls, layer: NativeConvolution) -> bool:
         """Whether this processor is faster so."""
-        return layer.config.stride[1] == 1 and worth_it(_of_taps(layer))
+        return layer.config.stride[1] == 1 and worth_it(layer.each_frame)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """(B, T + k - 1, F C) frames with their context, at least 0 -> (B, T, F' C')."""
@@ -33,12 +35,9 @@ class ByteConvolution:
         products = convolved(
             (windows.reshape(-1, windows.shape[2]), np.repeat(scale, windows.shape[1])), [self.weight], self.nothing
         )
-        products = products.reshape(batch, frames, windows.shape[1], -1)
-        count = frames - taps + 1
-        result = products[:, :count, :, :channels] + self.bias
-        for tap in range(1, taps):
-            result += products[:, tap : tap + count, :, tap * channels : (tap + 1) * channels]
-        return clipped_relu(result).reshape(batch, count, -1)
+        result = np.empty((batch, frames - taps + 1, windows.shape[1] * channels), np.float32)
+        add_frames(products.reshape(batch, frames, windows.shape[1], -1), self.bias, result)
+        return result
 
     def _windows(self, levels: np.ndarray) -> np.ndarray:
         """(N, F C) -> (N, F', C times the bins of the kernel)."""
@@ -49,9 +48,3 @@ class ByteConvolution:
         count = (padded.shape[1] - self.height) // step + 1
         windows = np.lib.stride_tricks.as_strided(padded, (len(levels), count, size), (every, step * bin_, 1))
         return np.ascontiguousarray(windows)
-
-
-def _of_taps(layer: NativeConvolution) -> np.ndarray:
-    """(taps C', bins of the kernel times C): the weights of each frame of the kernel, one below the other."""
-    channels, taps = layer.config.channels, layer.config.kernel[1]
-    return layer.weight.reshape(channels, taps, -1).swapaxes(0, 1).reshape(taps * channels, -1)

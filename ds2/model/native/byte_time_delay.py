@@ -8,17 +8,16 @@ for roundings of features that differ in their last digit.
 
 import numpy as np
 
-from ds2.model.config import CLIP
-from ds2.model.native.layers import NativeTimeDelay
+from ds2.model.native.layers import NativeTimeDelay, clip_and_add
 from ds2.utils.byte_products import ByteWeight, convolved, rounded, worth_it
-from ds2.utils.fast_exp import REORDER
-from ds2.utils.jit import njit
 
 TINY = 1e-6  # so that a unit that adds nothing is divided by no zero
 
 
 class ByteTimeDelay:
     """What a `NativeTimeDelay` computes of frames that are at least 0."""
+
+    at_once = 256
 
     def __init__(self, layer: NativeTimeDelay):
         self.config, self.bias, self.bypass = layer.config, layer.bias, layer.bypass
@@ -50,13 +49,3 @@ class ByteTimeDelay:
 def _taps(weight: np.ndarray, taps: int) -> np.ndarray:
     """(M, taps K) -> (taps, M, K)."""
     return weight.reshape(len(weight), taps, -1).swapaxes(0, 1)
-
-
-@njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
-def clip_and_add(x, other, start, share, result):  # type: ignore[no-untyped-def]
-    """result (B, T, C) = x between 0 and CLIP + share * other: T frames of both, those of other from `start` on."""
-    for b in range(len(result)):
-        for t in range(result.shape[1]):
-            for c in range(result.shape[2]):
-                clipped = min(max(x[b, t, c], np.float32(0)), np.float32(CLIP))
-                result[b, t, c] = clipped + share * other[b, start + t, c]

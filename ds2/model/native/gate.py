@@ -5,6 +5,7 @@ import numpy as np
 from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import GATE_FRAMES
 from ds2.model.native.layers import linear
+from ds2.utils.fast_exp import REORDER, exponential
 from ds2.utils.jit import njit
 
 
@@ -33,10 +34,7 @@ class NativeGate:
         running_means(x, np.maximum(numbers, -1) + 1, self.prior, sums, mean)
         units = linear(mean, *self.narrow)
         scores = linear(np.maximum(units, np.float32(0), out=units), *self.wide)
-        scores *= np.float32(0.5)
-        np.tanh(scores, out=scores)
-        scores += np.float32(1)
-        x *= scores  # 2 sigmoid
+        scale_by(scores, x)
         return sums
 
 
@@ -58,3 +56,16 @@ def running_means(x, frames, prior, sums, mean):  # type: ignore[no-untyped-def]
             for c in range(len(total)):
                 total[c] += row[c]
                 found[c] = (total[c] + prior[c]) * share
+
+
+@njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
+def scale_by(scores, x):  # type: ignore[no-untyped-def]
+    """x (B, T, C) *= 2 sigmoid(scores), both float32."""
+    one, two = np.float32(1), np.float32(2)
+    for b in range(len(x)):
+        for t in range(x.shape[1]):
+            for c in range(x.shape[2]):
+                score = scores[b, t, c]
+                power = exponential(-abs(score))
+                share = two / (one + power)
+                x[b, t, c] *= share if score >= 0 else power * share

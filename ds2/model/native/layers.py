@@ -1,12 +1,27 @@
 """Layers over frames and their context: convolutions, time-delay layers, the row convolution; and activations."""
 
+from typing import Protocol
+
 import numpy as np
 
 from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import CLIP, ConvolutionConfig
 from ds2.model.native.few_rows import FEW, multiply_few_rows
+from ds2.utils.fast_exp import REORDER
+from ds2.utils.jit import njit
 
 COLUMNS = 1 << 18  # values that a convolution gathers for one product: they stay in a core's cache
+MANY = 4  # times as many frames as the kernel has: what the edges take in addition is little then
+
+
+class Layer(Protocol):
+    """A layer over frames and their context; it computes `at_once` frames of a whole utterance at once."""
+
+    config: ConvolutionConfig
+    at_once: int
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """(B, T, D) frames with their context -> (B, T', D')."""
 
 
 def clipped_relu(x: np.ndarray) -> np.ndarray:
@@ -45,6 +60,8 @@ class NativeConvolution:
     (B, T, F C) frames with their context -> (B, T', F' C').
     """
 
+    at_once = 256
+
     def __init__(self, inputs: int, bins: int, config: ConvolutionConfig, layer: LayerWeights, batch_norm: bool):
         self.config, self.inputs, self.bins = config, inputs, bins
         self.height = config.kernel[0] or bins
@@ -55,14 +72,19 @@ class NativeConvolution:
         else:
             self.bias = layer.shaped("kernel.bias", config.channels)
         # By frame, bin and channel, as the frames of a place lie.
-        self.weight = np.ascontiguousarray(kernel.transpose(0, 3, 2, 1).reshape(config.channels, -1))
+        by_frame = kernel.transpose(0, 3, 2, 1)
+        self.weight = np.ascontiguousarray(by_frame.reshape(config.channels, -1))
+        # (taps C', bins of the kernel times C): the weights of each frame of the kernel, one below the other.
+        self.each_frame = by_frame.swapaxes(0, 1).reshape(config.kernel[1] * config.channels, -1)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """(B, T, F C) frames with their context -> (B, T', F' C')."""
         batch, frames, edge = len(x), x.shape[1], self.config.kernel[0] // 2
         padded = np.zeros((batch, frames, self.bins + 2 * edge, self.inputs), np.float32)
         padded[:, :, edge : edge + self.bins] = x.reshape(batch, frames, self.bins, self.inputs)
-        found = self._places(padded)
+        if self.config.stride[1] == 1 < self.config.kernel[1] and frames >= MANY * self.config.kernel[1]:
+            return self._by_frame(padded)
+        found = self._places(padded, self.config.kernel[1], self.config.stride[1])
         columns, block = self.weight.shape[1], found.shape[1:3]
         result = np.empty((batch, *block, self.config.channels), np.float32)
         step = max(1, COLUMNS // (batch * block[1] * columns))
@@ -73,23 +95,53 @@ class NativeConvolution:
         result += self.bias
         return clipped_relu(result).reshape(batch, block[0], -1)
 
-    def _places(self, padded: np.ndarray) -> np.ndarray:
-        """(B, T, F, C) -> (B, T', F', frames of the kernel, its bins times C), a view."""
+    def _places(self, padded: np.ndarray, taps: int, stride: int) -> np.ndarray:
+        """(B, T, F, C), frames of a kernel, frames between places -> (B, T', F', taps, its bins times C), a view."""
         batch, frames, bins, channels = padded.shape
-        shape = (
-            batch,
-            (frames - self.config.kernel[1]) // self.config.stride[1] + 1,
-            (bins - self.height) // self.config.stride[0] + 1,
-            self.config.kernel[1],
-            self.height * channels,
-        )
+        rows = (bins - self.height) // self.config.stride[0] + 1
+        shape = batch, (frames - taps) // stride + 1, rows, taps, self.height * channels
         every, frame, bin_, value = padded.strides
-        strides = (every, frame * self.config.stride[1], bin_ * self.config.stride[0], frame, value)
+        strides = every, frame * stride, bin_ * self.config.stride[0], frame, value
         return np.lib.stride_tricks.as_strided(padded, shape, strides)
+
+    def _by_frame(self, padded: np.ndarray) -> np.ndarray:
+        """(B, T, F, C) -> (B, T', F' C'): each frame times all taps, so that no frame is copied for each of them."""
+        found = self._places(padded, 1, 1)
+        batch, frames, rows = found.shape[:3]
+        products = linear(found.reshape(1, -1, found.shape[4]), self.each_frame).reshape(batch, frames, rows, -1)
+        result = np.empty((batch, frames - self.config.kernel[1] + 1, rows * self.config.channels), np.float32)
+        add_frames(products, self.bias, result)
+        return result
+
+
+@njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
+def add_frames(products, bias, result):  # type: ignore[no-untyped-def]
+    """What the taps of a kernel give of neighbouring frames is added, and clipped.
+
+    Args:
+        products: (B, T, F, taps C) float32; after them may follow what does not count.
+        bias: (C,) float32.
+        result: (B, T - taps + 1, F C) float32, is filled.
+    """
+    channels, taps = len(bias), products.shape[1] - result.shape[1] + 1
+    for b in range(len(result)):
+        for t in range(result.shape[1]):
+            for f in range(products.shape[2]):
+                own = result[b, t, f * channels : (f + 1) * channels]
+                for c in range(channels):
+                    own[c] = bias[c]
+                for tap in range(taps):
+                    added = products[b, t + tap, f, tap * channels : (tap + 1) * channels]
+                    for c in range(channels):
+                        own[c] += added[c]
+                for c in range(channels):
+                    own[c] = min(max(own[c], np.float32(0)), np.float32(CLIP))
 
 
 class NativeTimeDelay:
     """A factored layer of ds2/model/time_delay.py: (B, T + k - 1, C) frames with their context -> (B, T, C')."""
+
+    at_once = 4096  # for each product the weights are copied into tiles
 
     def __init__(self, inputs: int, config: ConvolutionConfig, layer: LayerWeights):
         self.config, self.first = config, (config.kernel[1] + 1) // 2
@@ -98,14 +150,44 @@ class NativeTimeDelay:
         self.narrow = layer.shaped("narrow", config.bottleneck, self.first * inputs)
         self.wide = layer.shaped("wide", config.channels, self.second * config.bottleneck) * scale[:, None]
         self.bypass = np.float32(config.bypass if inputs == config.channels else 0)
+        # (first M, C): what each frame of the kernel takes, one below the other: no frame is copied beside the next.
+        self.each_frame = np.concatenate(np.split(self.narrow, self.first, axis=1))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """(B, T + k - 1, C) frames with their context -> (B, T, C')."""
-        narrow = linear(places(x, self.first), self.narrow)
-        wide = clipped_relu(linear(places(narrow, self.second), self.wide, self.bias))
-        if self.bypass:
-            wide += self.bypass * x[:, self.config.before : self.config.before + wide.shape[1]]
+        units = self.config.bottleneck
+        found = linear(x, self.each_frame)
+        frames = x.shape[1] - self.first + 1
+        narrow = found[:, :frames, :units]
+        for frame in range(1, self.first):
+            narrow = narrow + found[:, frame : frame + frames, frame * units : (frame + 1) * units]
+        wide = linear(places(np.ascontiguousarray(narrow), self.second), self.wide, self.bias)
+        clip_and_add(wide, x if self.bypass else wide, self.config.before if self.bypass else 0, self.bypass, wide)
         return wide
+
+
+@njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
+def clip_and_add(x, other, start, share, result):  # type: ignore[no-untyped-def]
+    """result (B, T, C) = x between 0 and CLIP + share * other: T frames of both, those of other from `start` on."""
+    for b in range(len(result)):
+        for t in range(result.shape[1]):
+            for c in range(result.shape[2]):
+                clipped = min(max(x[b, t, c], np.float32(0)), np.float32(CLIP))
+                result[b, t, c] = clipped + share * other[b, start + t, c]
+
+
+def over_utterance(layer: Layer, x: np.ndarray) -> np.ndarray:
+    """(1, T, D) frames of an utterance, with zeros beyond its ends -> (1, T', D'); a part of them at once, so that what
+    the layer computes in between stays in a core's cache."""
+    config, stride, frames = layer.config, layer.config.stride[1], x.shape[1]
+    count, found = -(-frames // stride), []
+    for start in range(0, count, layer.at_once):
+        first = start * stride - config.before
+        last = (min(start + layer.at_once, count) - 1) * stride + config.after + 1
+        beyond = (0, 0), (max(0, -first), max(0, last - frames)), (0, 0)
+        part = x[:, max(0, first) : last]
+        found.append(layer(np.pad(part, beyond) if any(beyond[1]) else part))
+    return np.concatenate(found, axis=1) if len(found) > 1 else found[0]
 
 
 def row_convolution(x: np.ndarray, weight: np.ndarray) -> np.ndarray:

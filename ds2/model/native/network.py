@@ -15,6 +15,7 @@ from ds2.model.native.layers import (
     clipped_relu,
     linear,
     log_softmax,
+    over_utterance,
     row_convolution,
 )
 from ds2.model.native.random_walk import NativeRandomWalk
@@ -82,8 +83,7 @@ class Network:
         scores of biphones."""
         x = self.frontend(samples)
         for number, layer in enumerate(self.convolutions):
-            # As many frames of zeros beyond the ends as the kernel reaches.
-            x = layer(np.pad(x, ((0, 0), (layer.config.before, layer.config.after), (0, 0))))
+            x = over_utterance(layer, x)
             if gate := self.gates.get(number):
                 gate(x, np.zeros((1, gate.channels)), np.arange(x.shape[1])[None])
         low = x = self._by_channel(x)
