@@ -153,12 +153,16 @@ class BeamDecoder:
         return BeamStream(prefixes.begin(self.lm_start))
 
     def step(
-        self, streams: list[BeamStream], log_probs: "Sequence[Array]", biphones: "Sequence[Array] | None" = None
+        self,
+        streams: list[BeamStream],
+        log_probs: "Sequence[Array]",
+        biphones: "Sequence[Array] | None" = None,
+        number: int = 0,
     ) -> None:
         """Advances each stream by its (T, V) log-probabilities; T may differ between streams.
 
         `biphones`: of each stream (T, K, K) nats, [a, b]: what an output that is a copy of label b loses after one that
-        is a copy of a. The beginning counts as label 0.
+        is a copy of a. The beginning counts as label 0. `number`: of the first stream, for errors.
 
         Raises:
             InputError: the log-probabilities hold NaN or +inf.
@@ -166,7 +170,8 @@ class BeamDecoder:
         """
         if any(stream.ended for stream in streams):
             raise ValueError("the stream has ended; begin another")
-        frames = [self._frames(rows, index) for index, (_, rows) in enumerate(zip(streams, log_probs, strict=True))]
+        pairs = zip(streams, log_probs, strict=True)
+        frames = [self._frames(rows, index) for index, (_, rows) in enumerate(pairs, number)]
         self._advance_all(streams, frames, biphones)
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:

@@ -12,11 +12,12 @@ import copy
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ds2.decoder.beam import BeamDecoder, BeamStream
+from ds2.decoder.beam import PARALLEL_FRAMES, BeamDecoder, BeamStream
 from ds2.decoder.config import BeamConfig
 from ds2.decoder.hot_phrases import words_of
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
@@ -24,6 +25,7 @@ from ds2.decoder.lexicon import NO_WORD, Lexicon
 from ds2.decoder.nbest import Reading
 from ds2.decoder.pronunciations import Phones, Pronunciations
 from ds2.lm.ngram import NGram
+from ds2.utils.devices import cpu_threads
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -122,24 +124,32 @@ class PronouncingDecoder:
         return self.search([row[:count] for row, count in zip(log_probs, counts, strict=True)])
 
     def search(self, log_probs: "Sequence[Tensor | np.ndarray]") -> list[list[Hypothesis]]:
-        """Like `__call__`, for (T, V + P) or (T, V + P + Q) of each utterance.
+        """Like `__call__`, for (T, V + P) or (T, V + P + Q) of each utterance, as many at once as there are threads."""
+        threads = min(cpu_threads(), len(log_probs))
+        if threads < 2 or sum(map(len, log_probs)) < PARALLEL_FRAMES:
+            return list(map(self._found, log_probs, itertools.count()))
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(self._found, log_probs, itertools.count()))
+
+    def _found(self, rows: "Tensor | np.ndarray", number: int) -> list[Hypothesis]:
+        """(T, V + P) or (T, V + P + Q) of an utterance and its number, for errors -> its n-best hypotheses.
 
         Block by block, because the copies of the phones would take 110 MB for an hour of sound.
         """
-        streams = [self.begin() for _ in log_probs]
-        for start in range(0, max(map(len, log_probs), default=0), BLOCK):
-            self.step(streams, [rows[start : start + BLOCK] for rows in log_probs])
-        return [self.finish(stream) for stream in streams]
+        stream = self.begin()
+        for start in range(0, len(rows), BLOCK):
+            self.step([stream], [rows[start : start + BLOCK]], number)
+        return self.finish(stream)
 
     def begin(self) -> BeamStream:
         """Begins the search of a live stream."""
         return self.beam.begin()
 
-    def step(self, streams: list[BeamStream], log_probs: "Sequence[Tensor | np.ndarray]") -> None:
+    def step(self, streams: list[BeamStream], log_probs: "Sequence[Tensor | np.ndarray]", number: int = 0) -> None:
         """Like `BeamDecoder.step`, with (T, V + P) log-probabilities, or (T, V + P + Q) with scores of biphones."""
         first, labels = len(self.letters) + self.outputs, self.outputs - 1
         paired = [rows[:, first:].reshape(len(rows), labels, labels) for rows in log_probs if rows.shape[1] > first]
-        self.beam.step(streams, [rows[:, self.columns] for rows in log_probs], paired or None)
+        self.beam.step(streams, [rows[:, self.columns] for rows in log_probs], paired or None, number)
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
         """Like `BeamDecoder.finish`; of the pronunciations of a text only the best one is among the n-best."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ds2.recognition import windows
 from ds2.recognition.windows import Collector, Cutter, Found, Job, Result, Source, Window
-from ds2.utils.resources import give_back_memory
+from ds2.utils.resources import give_back_memory, share_freed_memory
 
 Cut = tuple[Job[Source, Found], int, Window]  # a window and which one of its recording it is
 
@@ -41,6 +41,7 @@ class Batches(Generic[Source, Found]):
 
     def results(self, sources: Iterable[Source]) -> Iterator[Result[Source, Found]]:
         """Of each recording, in the order given: the source, its duration, what was collected or went wrong."""
+        share_freed_memory()
         jobs: list[Job[Source, Found]] = []
         held, most = (
             0,

@@ -4,7 +4,7 @@ import ctypes
 import os
 
 # Parameters of mallopt
-TRIM_THRESHOLD, MMAP_MAX = -1, -4
+TRIM_THRESHOLD, MMAP_MAX, ARENA_MAX = -1, -4, -8
 
 
 def keep_freed_memory() -> None:
@@ -17,6 +17,13 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(MMAP_MAX, 0)
         mallopt(TRIM_THRESHOLD, -1)
+
+
+def share_freed_memory() -> None:
+    """Makes glibc give a thread what others have freed: by default up to eight for each core keep it for themselves."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(ARENA_MAX, 2)
 
 
 def give_back_memory() -> None:

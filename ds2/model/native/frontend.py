@@ -1,5 +1,6 @@
 """The front end as ds2/model/frontend.py defines it."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,8 @@ from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import POWER_FLOOR, PRIOR_SECONDS, SILENCE, FrontendConfig
 from ds2.model.native.slots import SlotBatch
 from ds2.utils.mel import mel_bands
+
+FRAMES = 256  # whose spectra are computed at once
 
 
 class LevelArrays(NamedTuple):
@@ -71,7 +74,7 @@ class NativeFrontend:
 
     def _level(self, frames: np.ndarray, before: np.ndarray) -> LevelArrays:
         """(B, T, window) samples, (B,) sounding frames before them."""
-        squares = np.square(frames, dtype=np.float64).mean(2)
+        squares = np.concatenate([np.square(part, dtype=np.float64).mean(2) for part in _in_parts(frames)], axis=1)
         sounding = (squares > SILENCE**2).astype(np.float64)
         return LevelArrays(squares, sounding, before[:, None] + sounding.cumsum(1))
 
@@ -83,13 +86,16 @@ class NativeFrontend:
 
     def _log_power(self, frames: np.ndarray, power: np.ndarray) -> np.ndarray:
         """(B, T, window) samples, (B, T) or (B, 1) power -> (B, T, F) natural log of power."""
-        spectrum = np.fft.rfft(frames * self.window, self.config.fft_samples)
-        energy = np.square(spectrum.real) + np.square(spectrum.imag)
-        if self.bands is not None:
-            energy = energy @ self.bands
+        energy = np.concatenate([self._energy(part) for part in _in_parts(frames)], axis=1)
         scale = 1 / np.where(power > np.float32(SILENCE**2), power, np.float32(1))
         found: np.ndarray = np.log(energy * scale[:, :, None] + np.float32(POWER_FLOOR), dtype=np.float32)
         return found
+
+    def _energy(self, frames: np.ndarray) -> np.ndarray:
+        """(B, T, window) samples -> (B, T, F)."""
+        spectrum = np.fft.rfft(frames * self.window, self.config.fft_samples)
+        energy = np.square(spectrum.real) + np.square(spectrum.imag)
+        return energy if self.bands is None else energy @ self.bands
 
     def _adaptively_centred(
         self, features: np.ndarray, level: LevelArrays, sums: np.ndarray
@@ -101,3 +107,8 @@ class NativeFrontend:
 
     def _standardised(self, features: np.ndarray) -> np.ndarray:
         return (features - self.mean) / self.std
+
+
+def _in_parts(frames: np.ndarray) -> Iterator[np.ndarray]:
+    """(B, T, window), FRAMES by FRAMES: each sample is in several of them, and their spectra are larger still."""
+    return (frames[:, start : start + FRAMES] for start in range(0, frames.shape[1], FRAMES))
