@@ -257,7 +257,7 @@ def evaluate_command(
     from ds2.recognition.compared_transcripts import open_other, texts_of
     from ds2.recognition.error_intervals import check_field
     from ds2.recognition.evaluate import comparable_letters, evaluate
-    from ds2.recognition.readings import transcript_form
+    from ds2.recognition.readings import both_forms
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import check_writable
     from ds2.utils.progress import Progress
@@ -271,13 +271,13 @@ def evaluate_command(
     others = {name: open_other(name, utterances, compute.device) for name in outputs.against}
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
     written = [text for other in others.values() if isinstance(other, Mapping) for text in other.values()]
-    form = transcript_form(normalize := choose_form(recognizer.tokenizer, utterances, normalize, written))
+    form = both_forms(normalize := choose_form(recognizer.tokenizer, utterances, normalize, written))
     utterances = comparable_references(recognizer.tokenizer, utterances, normalize)
     with Progress("evaluating", len(utterances), "utterances") as progress:
         result = evaluate(recognizer, utterances, progress.step, form)
     letters = comparable_letters(recognizer.tokenizer)
     said = {name: map(form, texts_of(other, result.utterances), result.references) for name, other in others.items()}
-    texts = {name: list(map(letters, each)) for name, each in said.items()}
+    texts = {name: [letters(text) for text, _ in each] for name, each in said.items()}
     tell_of_other_forms(recognizer.tokenizer, result, normalize)
     return report_evaluation(result, recognizer.name, texts, outputs)
 

@@ -69,14 +69,15 @@ def choose_form(
 def tell_of_other_forms(tokenizer: "Tokenizer", result: "Evaluation", normalize: str | None) -> None:
     """A line on errors that are none in the normal form, where texts were not taken in it."""
     from ds2.metrics import word_errors
-    from ds2.recognition.readings import transcript_form
+    from ds2.recognition.readings import both_forms
 
     if normalize is not None or tokenizer.ideographs:
         return
-    form, same = transcript_form("en"), 0
+    form, same = both_forms("en"), 0
     for reference, text, before in zip(result.references, result.hypotheses, result.word_errors, strict=True):
         if before.errors:
-            same += before.errors - word_errors(reference, form(text, reference)).errors
+            text, reference = form(text, reference)
+            same += before.errors - word_errors(reference, text).errors
     if same > 0:
         kinds = "the same words in another form, such as etc and et cetera"
         print(f"ds2: {counted(same, 'error')} fewer by --normalize en, which takes {kinds} for equal", file=sys.stderr)

@@ -106,13 +106,13 @@ def evaluate(
     recognizer: Recognizer,
     utterances: Sequence[Utterance],
     on_done: Callable[[], None] = lambda: None,
-    form: Callable[[str, str], str] = lambda text, reference: text,
+    form: Callable[[str, str], tuple[str, str]] = lambda text, reference: (text, reference),
 ) -> Evaluation:
     """Transcribes every utterance and compares; calls `on_done` after each.
 
     Args:
-        form: given a transcript and its reference, brings the first to the form of the second, as
-            `readings.transcript_form` does: p.m. may be one word or two, and 2012 has two readings.
+        form: brings a transcript and its reference to one form, as `readings.both_forms` does: p.m. may be one word or
+            two, and 2012 has two readings.
 
     Raises:
         InputError: none of them can be read.
@@ -130,10 +130,11 @@ def evaluate(
         if utterance.offset is not None and result.duration < utterance.duration - ROUNDED:
             there = f"{result.duration:.2f} of the {utterance.duration:.2f} s"
             cut_off.append(f"{utterance.place}: the recording ends after {there}")
-        read.append(utterance)
-        hypotheses.append(form(result.text, utterance.text))
+        text, reference = form(result.text, utterance.text)
+        read.append(replace(utterance, text=reference))
+        hypotheses.append(text)
         confidences += [word.confidence for word in result.words]
-        right += right_words(utterance.text, result)
+        right += right_words(reference, result)
         audio_seconds += result.duration
     if not read:
         raise InputError(f"{skipped[0]} (and so on: none of {len(skipped)} utterances can be read)")

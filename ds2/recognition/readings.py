@@ -3,6 +3,10 @@
 reference   Mr. X on May 5, 2012      mister x on may fifth twenty twelve
 transcript                            mr x on the fifth of may two thousand and twelve
 figures                               on 5 may 2012     in both, so the transcript is read as the reference is
+
+reference   5390                      five thousand three hundred and ninety
+transcript                            five five nine zero
+figures                               5390, 5590        so the reference is read as the transcript is: one error
 """
 
 import functools
@@ -10,6 +14,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ds2.metrics import word_errors
 from ds2.recognition.spoken_to_figures import with_figures
 from ds2.recognition.spoken_words import SCALES, Number, numbers_among
 from ds2.recognition.words import Word
@@ -20,6 +25,7 @@ from ds2.utils.spoken_numbers import MEASURES, MONTHS
 
 SUMS_AND_SHARES = frozenset("$€£%")
 SPELLED = 3  # digits of a number whose parts are read one by one: two and three are not 23
+MOST_IN_PARTS = 4  # digits of a number that is read in two parts: nineteen eighty four, three seventy
 OH = ("oh", "o")  # a zero between digits
 MOST_INITIALS = 5  # letters that are one abbreviation
 DAYS = range(1, 32)
@@ -40,6 +46,49 @@ def transcript_form(language: str | None) -> Callable[[str, str], str]:
     if language != "en":
         return lambda text, reference: form(text)
     return lambda text, reference: read_alike(form(text), reference)
+
+
+def both_forms(language: str | None) -> Callable[[str, str], tuple[str, str]]:
+    """Like `transcript_form`, but it gives the reference as well: its numbers may be read as the transcript's are."""
+    form, normal = transcript_form(language), normal_form(language)
+
+    def both(text: str, reference: str) -> tuple[str, str]:
+        if language == "en":
+            reference = read_as_said(reference, normal(text))
+        return form(text, reference), reference
+
+    return both
+
+
+def read_as_said(reference: str, text: str) -> str:
+    """An English reference in words, each of its longer numbers in that reading that leaves the fewest wrong words in
+    the transcript, digit by digit where the transcript has the same number so; else it stays as it is."""
+    said = {figures: words for figures, words in _in_figures(text) if figures}
+    parts = list(_in_figures(reference))
+    words = [words for _, words in parts]
+    for place, (figures, now) in enumerate(parts):
+        if not figures.isdecimal() or len(figures) < SPELLED or not text:
+            continue
+        if figures in said:
+            words[place] = said[figures] if len(said[figures].split()) == len(figures) else now
+            continue
+
+        def errors(reading: str, place: int = place) -> int:
+            return word_errors(" ".join([*words[:place], reading, *words[place + 1 :]]), text).errors
+
+        words[place] = min((now, *_other_readings(figures)), key=errors)  # of equal ones the first
+    return " ".join(words)
+
+
+def _other_readings(figures: str) -> Iterator[str]:
+    """1309 -> one three zero nine, one three oh nine, thirteen zero nine, thirteen oh nine, thirteen hundred and ..."""
+    digits, (hundreds, rest) = " ".join(figures), (figures[:-2], figures[-2:])
+    parts = f"{hundreds} {' '.join(rest) if rest.startswith('0') else rest}"
+    for reading in (digits, parts) if len(figures) <= MOST_IN_PARTS else (digits,):
+        spoken = normalize(reading, "en")
+        yield from dict.fromkeys((spoken, spoken.replace("zero", OH[0])))
+    if len(figures) == MOST_IN_PARTS and hundreds[-1] != "0":
+        yield normalize(f"{hundreds} hundred{f' and {int(rest)}' if int(rest) else ''}", "en")
 
 
 def read_alike(text: str, reference: str) -> str:

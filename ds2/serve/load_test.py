@@ -22,7 +22,7 @@ import websockets
 from ds2.audio.tensors import read_audio
 from ds2.data.manifest import read_manifest
 from ds2.metrics import wer
-from ds2.recognition.readings import normal_form, transcript_form
+from ds2.recognition.readings import both_forms, normal_form
 from ds2.text import is_ideograph
 from ds2.utils.errors import ParameterError
 
@@ -84,8 +84,8 @@ class LoadResult:
         if any(text != text.lower() for text in self.hypotheses):
             return wer(self.references, self.hypotheses)
         language = "zh" if any(map(is_ideograph, "".join(self.references))) else "en"
-        references = list(map(normal_form(language), self.references))
-        return wer(references, list(map(transcript_form(language), self.hypotheses, references)))
+        pairs = list(map(both_forms(language), self.hypotheses, map(normal_form(language), self.references)))
+        return wer([reference for _, reference in pairs], [text for text, _ in pairs])
 
     def summary(self) -> dict[str, float | dict[int, float]]:
         """The figures of a table: times in milliseconds, fractions and probabilities from 0 to 1."""

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds2.recognition.readings import read_alike
+from ds2.metrics import word_errors
+from ds2.recognition.readings import both_forms, read_alike
 from ds2.text import normalize
 
 WORDS = (
@@ -77,6 +78,38 @@ def test_a_number_in_another_reading_is_no_error(written: str, said: str) -> Non
 )
 def test_other_numbers_and_words_stay(written: str, said: str) -> None:
     assert read_alike(said, normalize(written, "en")) == said
+
+
+@pytest.mark.parametrize(
+    ("written", "said", "errors", "words"),
+    [
+        ("5390", "five three nine zero", 0, 4),
+        ("5390", "five five nine zero", 1, 4),
+        ("5390", "five three nine", 1, 4),
+        ("his number is 5390 here", "his number is five five nine oh here", 1, 8),
+        ("539", "five nine", 1, 3),
+        ("1313", "thirteen hundred and twelve", 1, 4),
+        ("flight 370", "flight four seventy", 1, 3),
+        ("5390", "five thousand four hundred and ninety", 1, 6),
+        ("in 1984", "in nineteen eighty five", 1, 4),
+        ("35", "three six", 2, 2),
+        ("5390", "", 6, 6),
+        ("call 555-0199", "call five five five oh one one nine", 1, 8),
+    ],
+)
+def test_a_number_has_as_few_errors_as_in_the_reading_of_the_transcript(
+    written: str, said: str, errors: int, words: int
+) -> None:
+    text, reference = both_forms("en")(said, normalize(written, "en"))
+    assert word_errors(reference, text).errors == errors
+    assert len(reference.split()) == words
+
+
+@given(st.lists(st.sampled_from(WORDS)), st.lists(st.sampled_from(WORDS)))
+def test_other_readings_never_add_errors(said: list[str], reference: list[str]) -> None:
+    text, read = both_forms("en")(" ".join(said), " ".join(reference))
+    alone = read_alike(" ".join(said), " ".join(reference))
+    assert word_errors(read, text).errors <= word_errors(" ".join(reference), alone).errors
 
 
 @given(st.lists(st.sampled_from(WORDS)))
