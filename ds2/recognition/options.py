@@ -74,13 +74,13 @@ def hot_arguments(hot: str | Sequence[str] | Mapping[str, float]) -> tuple[str, 
 
 
 def hot_forms(arguments: Iterable[str]) -> dict[str, str]:
-    """ "McDonald=3.5" -> {"mcdonald": "McDonald"}: how hot words and phrases are written that have capitals.
+    """ "McDonald=3.5" -> {"mcdonald": "McDonald"}: how hot words are written that have capitals, and hot phrases.
 
     The words of a phrase have them there alone, as in 'New Year'.
     """
     typed = (argument.partition("=")[0].strip() for argument in _divided(arguments))
     forms = ((form.lower(), form) for form in typed)
-    return {word: form for word, form in forms if form != word == normalize(form)}
+    return {word: form for word, form in forms if word == normalize(form) and (form != word or " " in word)}
 
 
 def _divided(arguments: Iterable[str]) -> Iterator[str]:

@@ -66,7 +66,10 @@ class Punctuator:
         return cls(bundle.punctuation.words, weights)
 
     def with_forms(self, forms: Mapping[str, str]) -> "Punctuator":
-        """The same, which writes some words, and some phrases where they stand whole, always with these capitals."""
+        """The same, which writes some words, and some phrases where they stand whole, always with these capitals.
+
+        Within a phrase it sets no mark; one without capitals may begin a sentence.
+        """
         other = copy.copy(self)
         other.forms = {**self.forms, **forms}
         return other
@@ -106,21 +109,24 @@ class Punctuator:
 
     def __call__(self, words: Sequence[str]) -> list[str]:
         """The display form of each word: with a capital where one is due, and with the mark after it."""
-        shown, begins, own = [], True, self._own_forms(words)
+        shown, begins, (own, within) = [], True, self._own_forms(words)
         for place, (word, (mark, capital)) in enumerate(zip(words, self.tags(words), strict=True)):
             form = word[:1].upper() + word[1:] if capital or begins else word
+            mark = 0 if place in within else mark
             shown.append(own.get(place, form) + MARKS[mark])
             begins = mark in STOPS
         return shown
 
-    def _own_forms(self, words: Sequence[str]) -> dict[int, str]:
-        """The forms that words or their phrases always have, by their places."""
+    def _own_forms(self, words: Sequence[str]) -> tuple[dict[int, str], set[int]]:
+        """The forms that words or their phrases always have, by their places; the places in phrases, but for the last."""
         own = {place: self.forms[word] for place, word in enumerate(words) if word in self.forms}
+        within = set[int]()
         for phrase, form in ((phrase.split(), form.split()) for phrase, form in self.forms.items() if " " in phrase):
             for place in range(len(words) - len(phrase) + 1):
                 if list(words[place : place + len(phrase)]) == phrase:
-                    own |= dict(enumerate(form, place))
-        return own
+                    own |= dict(enumerate(form, place)) if form != phrase else {}
+                    within |= set(range(place, place + len(phrase) - 1))
+        return own, within
 
 
 def number_of(word: str, index: Mapping[str, int]) -> int:

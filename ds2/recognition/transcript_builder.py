@@ -3,7 +3,7 @@
 import dataclasses
 import heapq
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,13 @@ class TranscriptBuilder:
     def judged_outputs(self) -> int:
         """The first outputs of the model, whose log-probabilities tell how certain words are; 0 if nobody asks."""
         return 0 if self.judge is None else len(self.tokenizer) + self.judge.phones
+
+    def with_forms_of(self, hot: Iterable[str]) -> "TranscriptBuilder":
+        """The same, which writes hot words and phrases as they were typed; see `options.hot_forms`."""
+        if self.punctuator is None or not (typed := hot_forms(hot)):
+            return self
+        forms = {spelt_by(self.tokenizer, word): form for word, form in typed.items()}
+        return dataclasses.replace(self, punctuator=self.punctuator.with_forms(forms))
 
     def rescored(self, nbests: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
         """The hypotheses of several segments, as the second pass sorts them: what a transcript is made of."""
@@ -200,15 +207,13 @@ def make_builder(
     if bundle.confidence is not None and fits and options.beam != 0:
         judge = Judge(from_dict(Calibration, bundle.confidence, f"{name}: calibration"), tokenizer, bundle.phones, lm)
     punctuator = Punctuator.from_bundle(bundle) if options.punctuate else None
-    if punctuator is not None:
-        forms = hot_forms(options.hot)
-        punctuator = punctuator.with_forms({spelt_by(tokenizer, word): form for word, form in forms.items()})
     frame_seconds = ModelConfig.of(bundle).frame_seconds
     rescorer = make_rescorer(bundle, options, beam, fits)
     plain = None if beam is None else PlainSearch(beam, len(tokenizer))
-    return TranscriptBuilder(
+    builder = TranscriptBuilder(
         tokenizer, frame_seconds, judge, punctuator, options.figures, name, rescorer=rescorer, plain=plain
     )
+    return builder.with_forms_of(options.hot)
 
 
 def _displayed(transcript: Transcript, punctuator: Punctuator, figures: bool) -> Transcript:

@@ -69,7 +69,7 @@ class ClientStream:
     """A client's stream, from its first byte to its last result."""
 
     def __init__(self, setup: Setup, config: StreamConfig):
-        self.setup, self.config = setup, config
+        self.setup, self.config, self.builder = setup, config, setup.builder.with_forms_of(config.hot)
         self.beam, self.unknown_hot = setup.beam, tuple[str, ...]()
         if config.hot:
             tokenizer = setup.builder.tokenizer
@@ -169,7 +169,7 @@ class ClientStream:
         self.results += segments
 
     def _final(self, segment: LiveSegment) -> Final:
-        builder = self.setup.builder
+        builder = self.builder
         [hypotheses] = builder.rescored([segment.hypotheses])
         times = segment.duration, segment.start
         best = builder(hypotheses[: 1 + self.setup.competitors], segment.rows, *times)

@@ -43,5 +43,10 @@ def test_hot_words_of_several_characters_are_phrases_of_these() -> None:
 
 
 def test_hot_words_are_written_as_they_are_typed() -> None:
-    arguments = ["Tencent", "McDonald's=3.5", "deep", "AT&T", "New Year"]
-    assert hot_forms(arguments) == {"tencent": "Tencent", "mcdonald's": "McDonald's", "new year": "New Year"}
+    arguments = ["Tencent", "McDonald's=3.5", "deep", "AT&T", "New Year", "sine die"]
+    assert hot_forms(arguments) == {
+        "tencent": "Tencent",
+        "mcdonald's": "McDonald's",
+        "new year": "New Year",
+        "sine die": "sine die",
+    }

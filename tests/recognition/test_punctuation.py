@@ -52,6 +52,9 @@ def test_words_get_marks_and_capitals(punctuator: Punctuator) -> None:
     assert typed("well iphone tv end".split()) == "WELL, iPhone TV end.".split()
     phrased = punctuator.with_forms({"iphone tv": "iPhone Tv", "end of": "END of"})
     assert phrased("iphone tv iphone end".split()) == "iPhone Tv iphone end.".split()
+    # No mark is set within a phrase; one without capitals begins a sentence with one.
+    assert punctuator("well end other".split())[:2] == ["Well,", "end."]
+    assert punctuator.with_forms({"well end": "well end"})("well end other".split())[:2] == ["Well", "end."]
     [shown] = punctuator(["unheard"])
     assert shown[0] == "U"
     assert shown[-1] in (MARKS[2], MARKS[3])  # the last word ends a sentence

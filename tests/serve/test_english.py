@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +29,18 @@ def test_sentences_come_live(start: Callable[..., RunningServer]) -> None:
     server = start(environment={"DS2_SERVE_MODEL": DEFAULT_MODEL})
     recognizer = ds2.load(DEFAULT_MODEL, "cpu")
 
-    async def said(samples: np.ndarray) -> str:
+    async def said(samples: np.ndarray, hot: Sequence[str] = ()) -> str:
         async with websockets.connect(server.live) as socket:
-            await socket.send(json.dumps({"config": {"sample_rate": 16000}}))
+            await socket.send(json.dumps({"config": {"sample_rate": 16000, "hot": hot}}))
             replies = await lock_step(socket, (samples * 32767).astype(np.int16), 3200)
         assert any(reply.get("partial") for reply in replies)
         assert replies[-1]["result"][-1]["display"][-1] in ".?"
+        shown = " ".join(word["display"] for reply in replies for word in reply.get("result", ()))
+        assert all(word in shown for word in hot)
         return text_of(replies)
 
-    def uploaded(utterance: Utterance) -> dict[str, Any]:
-        fields = {"response_format": "verbose_json", "timestamp_granularities[]": "word"}
+    def uploaded(utterance: Utterance, *hot: str) -> dict[str, Any]:
+        fields = {"response_format": "verbose_json", "timestamp_granularities[]": "word", "hot": ",".join(hot)}
         files = {"file": (utterance.audio_path.name, utterance.audio_path.read_bytes())}
         answer = httpx.post(f"{server.url}/v1/audio/transcriptions", data=fields, files=files, timeout=100)
         return dict(answer.json())
@@ -57,3 +59,7 @@ def test_sentences_come_live(start: Callable[..., RunningServer]) -> None:
         assert answer["text"][0].isupper()
         assert answer["text"][-1] in ".?"
         assert all(word["word"].islower() for word in answer["words"])
+        # Hot words are written as each request writes them.
+        typed = max(set(words) & set(spoken), key=len).upper()
+        assert typed in uploaded(utterance, typed)["text"]
+        asyncio.run(said(samples, [typed]))
