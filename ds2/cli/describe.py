@@ -43,6 +43,8 @@ def describe(path: Path) -> str:
         from ds2.train.config import TrainConfig
 
         return describe_network(str(path), load_config(TrainConfig, path).model, CHARACTERS)
+    if path.suffix == ".lm" or ".arpa" in path.suffixes:
+        raise InputError(f"{path}: is a language model; ds2 lm info describes it")
     raise InputError(
         f"{path}: neither a model (.safetensors, .onnx), nor a manifest (.jsonl, .arrow), nor a recipe's train.toml"
     )

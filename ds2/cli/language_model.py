@@ -12,6 +12,7 @@ from ds2.cli.options import DEFAULT_COUNTING, NO_DEFAULT, Counting, CountingOpti
 from ds2.utils.errors import InputError, ParameterError, printable
 
 SUM_ERROR = 0.01  # of weights that were rounded
+LEAST_WEIGHT = 1e-3  # of a model that matters
 
 
 def build_command(
@@ -192,7 +193,8 @@ def lm_mix_command(
         print(f"{dev}: perplexity {found.mixed:.2f} over {found.words:,} words and sentence ends", end="")
         print(f" but the {found.unknown:,} unknown")
         for path, weight, value in zip(models, weights, found.perplexities, strict=True):
-            print(f"{path}: weight {weight:.4f}, perplexity {value:.2f} over the words that it knows")
+            lost = "" if weight > LEAST_WEIGHT else "; what it alone knows is lost: give --weights to keep it"
+            print(f"{path}: weight {weight:.4f}, perplexity {value:.2f} over the words that it knows{lost}")
     print(describe_lm(mix_models(parts, weights, output), output))
     return 0
 

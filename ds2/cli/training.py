@@ -119,6 +119,8 @@ def _before_and_after(start: str, tuned: Path, dev: Path, device: str) -> str:
         f"ds2: {dev}, {counted(len(utterances), 'utterance')}: WER {before:.1%} before, {after:.1%} after; {others}"
     )
     brought += ", compare both by ds2 eval on others"
+    if after > before:
+        brought += f"; if {start} is better there too, keep it, or try fewer epochs"
     stale = STALE.format(start=start, tuned=tuned) if read_record(tuned).confidence is not None else ""
     return brought + stale
 

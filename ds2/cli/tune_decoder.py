@@ -62,7 +62,7 @@ def tune_decoder_command(
     if picture is not None:
         draw_tuning(tuning, picture)
     written = output or model if tuning.after <= tuning.before else None
-    by = "" if bundle.neural_model is None else ", by the first pass alone"
+    by = "" if bundle.neural_model is None else ", by the search alone"
     _print_tuning(tuning, written, by, ", nothing dropped as no speech" if bundle.least_confidence else "")
     if written is not None:
         _with_second_pass(tuned_bundle(candidate, tuning), utterances, device).save(written)
@@ -80,8 +80,9 @@ def _with_second_pass(bundle: "Bundle", utterances: "Sequence[Utterance]", devic
     recognizer = Recognizer.from_bundle(bundle, "the tuned bundle", device)
     with Progress("second pass", len(utterances), "utterances") as progress:
         chosen = tune_second_pass(recognizer, utterances, progress.step)
-    print(f"error rate {chosen.before:.2%} by the first pass, {chosen.after:.2%} by both at ", end="")
-    print(f"weight {chosen.weight:g}, bonus {chosen.bonus:g}, {chosen.kept:g} of the search's")
+    print(f"error rate {chosen.before:.2%} by the search alone, {chosen.after:.2%} with its second pass: ", end="")
+    print(f"weight {chosen.weight:g} of the neural model, word bonus {chosen.bonus:g}, ", end="")
+    print(f"{chosen.kept:.0%} kept of the n-gram model's scores")
     return with_second_pass(bundle, chosen)
 
 

@@ -31,6 +31,8 @@ CUE, EMPTY, ORPHAN, FAST = 0.5, 1.0, 3.0, 1.0
 # Costs within a cue: of the end of a sentence, of a second of a pause, of an empty line beside a full one.
 SENTENCE, PAUSE, IMBALANCE = 1.2, 3.0, 3.0
 SHORT_PAUSE = 0.2  # seconds that cost nothing
+# Seconds of a pause in which a cue ends, after a sentence or anywhere: what follows would be read long before.
+BETWEEN_SENTENCES, WITHIN_SENTENCE = 1.2, 2.0
 
 SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
 CLAUSE_ENDS = (",", ";", ":", "—", "，", "、", "；", "：")
@@ -129,7 +131,10 @@ class _Layout:
         self.lefts = [right - own for right, own in zip(self.rights, widths, strict=True)]
         # What a break after each unit costs, and what the places up to each unit cost without a break, in sum.
         self.breaks, self.unbroken = [each.cost for each in units], [0.0]
+        # After which units a cue has to end.
+        self.apart = [False] * len(units)
         for place, (unit, following) in enumerate(itertools.pairwise(units)):
+            self.apart[place] = following.start - unit.end > (WITHIN_SENTENCE if unit.cost else BETWEEN_SENTENCES)
             pause = max(0.0, following.start - unit.end - SHORT_PAUSE)
             self.unbroken.append(self.unbroken[-1] + PAUSE * pause + (0.0 if unit.cost else SENTENCE))
             if unit.cost == PLAIN and pause:
@@ -149,10 +154,15 @@ class _Layout:
         return list(itertools.pairwise(reversed(edges)))
 
     def candidates(self, past: int) -> Iterator[int]:
-        """Where a cue that ends before `past` may begin, latest first: it fits into two lines and is not too long."""
+        """Where a cue that ends before `past` may begin, latest first.
+
+        It fits into two lines, is not too long, and holds no long pause.
+        """
         yield past - 1
         second = past  # where the second line would begin at the earliest
         for first in range(past - 2, -1, -1):
+            if self.apart[first]:
+                return
             if self.fits(first, past):
                 second = first
             if not self.fits(first, second) or self.ends[past - 1] - self.starts[first] > LONGEST:

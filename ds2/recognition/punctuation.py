@@ -118,7 +118,7 @@ class Punctuator:
         return shown
 
     def _own_forms(self, words: Sequence[str]) -> tuple[dict[int, str], set[int]]:
-        """The forms that words or their phrases always have, by their places; the places in phrases, but for the last."""
+        """The forms that words and phrases always have, by their places; the places after which a phrase goes on."""
         own = {place: self.forms[word] for place, word in enumerate(words) if word in self.forms}
         within = set[int]()
         for phrase, form in ((phrase.split(), form.split()) for phrase, form in self.forms.items() if " " in phrase):

@@ -41,7 +41,10 @@ def check_fingerprint(path: Path, saved: dict[str, Any], now: dict[str, Any]) ->
         others.append(f"data: data.train or data.dev has changed ({', '.join(of_data)})")
     if others:
         reason = f"the checkpoint was made with {' and '.join(f'other {other}' for other in others)}"
-        raise InputError(f"{path}: {reason}; resume with the same, or choose another output folder")
+        remedy = "resume with the same, or choose another output folder"
+        if settings == ["epochs"]:
+            remedy += "; if no more epochs are wanted, the model so far is best.safetensors there"
+        raise InputError(f"{path}: {reason}; {remedy}")
 
 
 def _differences(key: str, then: Any, now: Any) -> list[str]:

@@ -35,6 +35,8 @@ def test_info_of_bundle_manifest_and_anything_else(
         assert figures in run("info", name)[1]
         assert all(f"{figure} %" in model_card(name) for figure in re.findall(r"(\S+) %", figures))
     assert_refused(run("info", tmp_path / "a.wav"), "neither a model")
+    (tmp_path / "a.lm").touch()
+    assert_refused(run("info", tmp_path / "a.lm"), "is a language model; ds2 lm info describes it")
     assert_refused(run("info"), "name a bundle")
 
 

@@ -73,6 +73,15 @@ def test_the_perplexity_on_dev_is_told_before_the_mixture_is_made(run: Run, fold
     weights = [float(line.partition("weight ")[2].partition(",")[0]) for line in rest[:2]]
     assert sum(weights) == pytest.approx(1, abs=1e-3)
     assert weights[0] > weights[1] > 0.1
+    assert "lost" not in shown
+
+
+def test_a_model_that_dev_gives_no_weight_is_named(run: Run, folder: Path) -> None:
+    models = build(run, folder)
+    _, shown, _ = run("mix", *models, "--dev", folder / "first.txt", "-o", folder / "mixed.arpa")
+    lines = shown.splitlines()
+    assert "lost" not in lines[1]
+    assert lines[2].endswith("; what it alone knows is lost: give --weights to keep it")
 
 
 def test_given_weights_are_taken_and_what_weighs_nothing_is_left_out(run: Run, folder: Path) -> None:

@@ -54,6 +54,14 @@ def test_cues_end_at_pauses() -> None:
     assert [" ".join(each) for each in lines(spoken)] == spoken.split(" ~ ")
 
 
+def test_no_cue_spans_a_long_pause() -> None:
+    """What is said after it would be read long before: single words stand alone instead."""
+    assert lines("Yes. | Right.") == [["Yes. Right."]]
+    assert lines("Yes. | ~ Right.") == [["Yes."], ["Right."]]
+    assert lines("Well | | certainly.") == [["Well certainly."]]
+    assert lines("Well | | ~ certainly.") == [["Well"], ["certainly."]]
+
+
 def test_no_word_stands_alone_unless_silence_is_around_it() -> None:
     text = "The committee has decided to postpone the whole of the meeting until the end of next November."
     assert all(len(" ".join(each).split()) > 2 for each in lines(text))

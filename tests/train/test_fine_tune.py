@@ -35,7 +35,8 @@ def test_known_letters_keep_the_alphabet_the_convolutions_and_the_vocabulary(
     assert "the error rates of the epochs are without a language model" in said
     assert f"the model to use will be {output / 'fine-tuned.safetensors'}" in said
     few = "; so few say little, compare both by ds2 eval on others"
-    assert re.search(rf"dev.jsonl, 1 utterance: WER [\d.]+% before, [\d.]+% after{few}\n", said)
+    assert (found := re.search(rf"dev.jsonl, 1 utterance: WER ([\d.]+)% before, ([\d.]+)% after{few}(.*)\n", said))
+    assert ("keep it" in found[3]) == (float(found[2]) > float(found[1]))
     assert (
         f"still that of digits-streaming: ds2 calibrate OTHERS.jsonl --model {output / 'fine-tuned.safetensors'}"
         in said
