@@ -43,10 +43,8 @@ class Batches(Generic[Source, Found]):
         """Of each recording, in the order given: the source, its duration, what was collected or went wrong."""
         share_freed_memory()
         jobs: list[Job[Source, Found]] = []
-        held, most = (
-            0,
-            max(windows.GROUP_SECONDS, self.cutter.batch_seconds) * self.cutter.sample_rate,
-        )  # samples in the group
+        # Samples in the group.
+        held, most = 0, max(windows.GROUP_SECONDS, self.cutter.batch_seconds) * self.cutter.sample_rate
         with ThreadPoolExecutor(1) as ahead:
             for source in sources:
                 # Windows are collected until there are enough to sort by length.
@@ -69,6 +67,7 @@ class Batches(Generic[Source, Found]):
             self._collect()
         for job in jobs:
             yield job.result
+        give_back_memory()
 
     def _run(self, ahead: ThreadPoolExecutor) -> None:
         """Runs windows of like length together; while the model runs, the jobs get what it gave for those before."""
@@ -81,7 +80,6 @@ class Batches(Generic[Source, Found]):
             next_one = batch, ahead.submit(self.model, [window for _, _, window in batch])
             self._collect()
             self.running = next_one
-        give_back_memory()  # otherwise the log-probabilities of each group keep a gap open
 
     def _collect(self) -> None:
         """Hands the log-probabilities of the batch that is running, if there is one, to its jobs."""

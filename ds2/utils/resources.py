@@ -4,7 +4,8 @@ import ctypes
 import os
 
 # Parameters of mallopt
-TRIM_THRESHOLD, MMAP_MAX, ARENA_MAX = -1, -4, -8
+TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX, ARENA_MAX = -1, -3, -4, -8
+KEPT, LARGE = 256 << 20, 32 << 20  # bytes that are kept in all, and of one array that is memory of its own
 
 
 def keep_freed_memory() -> None:
@@ -20,10 +21,15 @@ def keep_freed_memory() -> None:
 
 
 def share_freed_memory() -> None:
-    """Makes glibc give a thread what others have freed: by default up to eight for each core keep it for themselves."""
+    """Makes glibc keep what recordings free for those that follow, for all threads alike, until `give_back_memory`.
+
+    By default up to eight places for each core are kept apart, and large arrays are new memory: 6 % of the time.
+    """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(ARENA_MAX, 2)
+        mallopt(MMAP_THRESHOLD, LARGE)
+        mallopt(TRIM_THRESHOLD, KEPT)
 
 
 def give_back_memory() -> None:
