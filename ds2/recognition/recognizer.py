@@ -167,8 +167,9 @@ class Recognizer:
             return transcript
         samples = to_samples(audio, sample_rate, self.sample_rate)
         hearing = self._hearing(len(samples) / self.sample_rate)
-        for window in self.cutter.windows_of_samples(samples):
-            hearing.step(self.log_probs([window])[0])
+        for batch in _passes(self.cutter.windows_of_samples(samples)):
+            for log_probs in self.log_probs(batch):
+                hearing.step(log_probs)
         return self._transcripts([hearing.finish()])[0]
 
     def stream(self) -> LiveStream:
@@ -220,8 +221,8 @@ class Recognizer:
             InputError: the file cannot be read.
         """
         job = Job[str | Path | InMemory, np.ndarray](path)
-        cut, frame = self.cutter.windows(job), self.cutter.frame_samples
-        while batch := list(itertools.islice(cut, int(windows.BATCH_SECONDS / windows.LONG_SECONDS))):
+        frame = self.cutter.frame_samples
+        for batch in _passes(self.cutter.windows(job)):
             for window, log_probs in zip(batch, self.log_probs(batch), strict=True):
                 last = None if window.last_frame is None else window.last_frame * frame
                 yield log_probs[:, : len(self.tokenizer)], window.samples[window.first_frame * frame : last]
@@ -284,3 +285,9 @@ class Recognizer:
         if self.beam is None:
             return [[hypothesis] for hypothesis in greedy(log_probs, lengths)]
         return self.beam(log_probs, lengths)
+
+
+def _passes(cut: Iterator[Window]) -> Iterator[list[Window]]:
+    """The windows of one recording, as many of them together as a pass of the model takes."""
+    while batch := list(itertools.islice(cut, int(windows.BATCH_SECONDS / windows.LONG_SECONDS))):
+        yield batch
