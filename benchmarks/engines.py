@@ -23,12 +23,17 @@ import numpy as np
 import soundfile
 
 from ds2.audio.files import read_audio_array
+from ds2.bundle import read_record
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, word_errors
+from ds2.model.config import ModelConfig
 from ds2.utils.model_names import locate
 
-ENGINES = ("torch float32", "torch int8", "onnx float32", "onnx int8", "sherpa-onnx float32", "sherpa-onnx int8")
+OTHERS = ("onnx float32", "onnx int8", "sherpa-onnx float32", "sherpa-onnx int8")
+RECURRENT = ("torch float32", "torch int8", "native float32")  # of models with such layers
+FORWARD = ("native float32", "native int8", "torch float32")  # of others
+OWN = ("native", "torch")  # engines that run the bundle
 RATE = 16000  # Hz
 ROUNDS = 2  # the fastest counts
 STARTS = 3  # the median counts
@@ -53,10 +58,13 @@ def main() -> None:
 
 
 def table(arguments: argparse.Namespace) -> None:
-    print("| engine | file, MB | CPU s per s | of torch's speed | peak MB | first text, s | its CPU s | word errors |")
+    config = ModelConfig.of(read_record(locate(arguments.model)))
+    print(
+        "| engine | file, MB | CPU s per s | of the first's speed | peak MB | first text, s | its CPU s | word errors |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     first = None
-    for engine in ENGINES:
+    for engine in (*(RECURRENT if config.recurrent_layers else FORWARD), *OTHERS):
         with tempfile.TemporaryDirectory() as folder:
             found = run(engine, arguments, Path(folder))
         first = first or found
@@ -70,7 +78,7 @@ def run(engine: str, arguments: argparse.Namespace, folder: Path) -> dict[str, f
     """Exports the model where the engine needs it, and measures the engine in new processes."""
     name, weights = engine.split()
     file = locate(arguments.model)
-    if name != "torch":
+    if name not in OWN:
         from ds2.export.package import export
 
         file, *_ = export(arguments.model, folder, "onnx" if name == "onnx" else "sherpa", weights)
@@ -90,7 +98,7 @@ def start_up(
     file = own[own.index("--file") + 1]
     with tempfile.NamedTemporaryFile(suffix=".wav") as speech:
         soundfile.write(speech.name, sounds(utterances(arguments))[0][: 5 * RATE], RATE)
-        options = ["--engine", name, "--precision", precision if name == "torch" else "float32", "--beam", "0"]
+        options = ["--engine", name, "--precision", precision if name in OWN else "float32", "--beam", "0"]
         command = [sys.executable, "-m", "ds2", "transcribe", speech.name, "--model", file, *options]
         if name == "sherpa-onnx":
             command = [*own, "--first", speech.name]
@@ -136,7 +144,7 @@ def ours(engine: str, file: Path) -> Hear:
     from ds2.recognition.recognizer import Recognizer
 
     name, precision = engine.split()
-    precision = precision if name == "torch" else "float32"
+    precision = precision if name in OWN else "float32"
     recognizer = Recognizer.load(file, "cpu", DecoderOptions(beam=0), name, precision)
     return lambda samples: recognizer.transcribe(samples, RATE).text
 

@@ -184,9 +184,12 @@ def over_utterance(layer: Layer, x: np.ndarray) -> np.ndarray:
     for start in range(0, count, layer.at_once):
         first = start * stride - config.before
         last = (min(start + layer.at_once, count) - 1) * stride + config.after + 1
-        beyond = (0, 0), (max(0, -first), max(0, last - frames)), (0, 0)
         part = x[:, max(0, first) : last]
-        found.append(layer(np.pad(part, beyond) if any(beyond[1]) else part))
+        if part.shape[1] < last - first:
+            padded = np.zeros((1, last - first, x.shape[2]), np.float32)
+            padded[:, max(0, -first) :][:, : part.shape[1]] = part
+            part = padded
+        found.append(layer(part))
     return np.concatenate(found, axis=1) if len(found) > 1 else found[0]
 
 
