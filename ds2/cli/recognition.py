@@ -71,8 +71,9 @@ def transcribe_command(
         decoder: Options of the search.
     """
     from ds2.recognition.formats import choose_formats
+    from ds2.recognition.output_names import STDIN
     from ds2.recognition.recognizer import Recognizer
-    from ds2.recognition.recordings import STDIN, find_recordings, output_formats, transcribe_all, unread
+    from ds2.recognition.recordings import find_recordings, output_formats, transcribe_all, unread
 
     logging.getLogger("ds2").setLevel(logging.ERROR if messages.quiet else logging.NOTSET)
     if not files:
@@ -90,7 +91,7 @@ def transcribe_command(
     if folder is not None:
         recordings = _to_do(folder, recordings, transcripts.skip_existing, messages.quiet)
     with _progress(recordings, messages.quiet, separate) as on_audio, stopping_says(GO_ON if folder else ""):
-        if recordings and recordings[0].path == STDIN:
+        if recordings and files[0] == "-":
             results = _standard_input(recognizer, recordings[0], folder)
         else:
             results = transcribe_all(recognizer, recordings, folder, on_audio, separate)
@@ -126,7 +127,7 @@ def _check_outputs(formats: Sequence[str], output: str | None, count: int, skip_
 def _separate(transcripts: Transcripts, formats: Sequence[str], first: "RecordingSpan") -> bool:
     """Whether channels are transcribed each by itself. Refuses what cannot be done to them, or written."""
     from ds2.recognition.formats import SEVERAL_TEXTS
-    from ds2.recognition.recordings import STDIN
+    from ds2.recognition.output_names import STDIN
 
     separate, several = transcripts.channels == "separate", transcripts.alternatives is not None
     if separate and first.path == STDIN:
@@ -254,9 +255,9 @@ def evaluate_command(
         decoder: Options of the search.
     """
     from ds2.data.manifest import read_manifest
-    from ds2.recognition.compared_transcripts import open_other, texts_of
+    from ds2.recognition.compared_transcripts import comparable_texts, open_other
     from ds2.recognition.error_intervals import check_field
-    from ds2.recognition.evaluate import comparable_letters, evaluate
+    from ds2.recognition.evaluate import evaluate
     from ds2.recognition.readings import both_forms
     from ds2.recognition.recognizer import Recognizer
     from ds2.utils.files import check_writable
@@ -271,13 +272,11 @@ def evaluate_command(
     others = {name: open_other(name, utterances, compute.device) for name in outputs.against}
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
     written = [text for other in others.values() if isinstance(other, Mapping) for text in other.values()]
-    form = both_forms(normalize := choose_form(recognizer.tokenizer, utterances, normalize, written))
+    normalize = choose_form(recognizer.tokenizer, utterances, normalize, written)
     utterances = comparable_references(recognizer.tokenizer, utterances, normalize)
     with Progress("evaluating", len(utterances), "utterances") as progress:
-        result = evaluate(recognizer, utterances, progress.step, form)
-    letters = comparable_letters(recognizer.tokenizer)
-    said = {name: map(form, texts_of(other, result.utterances), result.references) for name, other in others.items()}
-    texts = {name: [letters(text) for text, _ in each] for name, each in said.items()}
+        result = evaluate(recognizer, utterances, progress.step, both_forms(normalize))
+    texts = {name: comparable_texts(each, result, recognizer.tokenizer, normalize) for name, each in others.items()}
     tell_of_other_forms(recognizer.tokenizer, result, normalize)
     return report_evaluation(result, recognizer.name, texts, outputs)
 

@@ -20,8 +20,10 @@ from ds2.data.compiled import SUFFIX
 from ds2.data.layouts.transcripts import read_transcripts
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import RecordingSpan, Utterance
-from ds2.recognition.evaluate import evaluate
+from ds2.recognition.evaluate import Evaluation, comparable_letters, evaluate
+from ds2.recognition.readings import transcript_form
 from ds2.recognition.recognizer import Recognizer
+from ds2.text import Tokenizer
 from ds2.utils.errors import InputError
 from ds2.utils.files import numbered_lines, read_text
 
@@ -42,6 +44,17 @@ def open_other(name: str, utterances: Sequence[Utterance], device: str) -> Other
     if Path(name).suffix not in TEXTS and not Path(name).is_dir():
         return Recognizer.load(name, device)
     return read_other_texts(Path(name), utterances)
+
+
+def comparable_texts(other: Other, result: Evaluation, tokenizer: Tokenizer, language: str | None) -> list[str]:
+    """Its text of each utterance that was evaluated, in the form of the references there; see `transcript_form`.
+
+    Raises:
+        InputError: the model cannot read one of them.
+    """
+    form, letters = transcript_form(language), comparable_letters(tokenizer)
+    plain = map(tokenizer.without_accents, texts_of(other, result.utterances))
+    return [letters(form(text, reference)) for text, reference in zip(plain, result.references, strict=True)]
 
 
 def texts_of(other: Other, utterances: Sequence[Utterance]) -> list[str]:

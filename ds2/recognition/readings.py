@@ -27,6 +27,7 @@ SUMS_AND_SHARES = frozenset("$€£%")
 SPELLED = 3  # digits of a number whose parts are read one by one: two and three are not 23
 MOST_IN_PARTS = 4  # digits of a number that is read in two parts: nineteen eighty four, three seventy
 OH = ("oh", "o")  # a zero between digits
+DIGITS = frozenset([*"zero one two three four five six seven eight nine".split(), *OH])
 MOST_INITIALS = 5  # letters that are one abbreviation
 DAYS = range(1, 32)
 PAST_HOUR = {"half": 30, "quarter": 15}
@@ -70,7 +71,7 @@ def read_as_said(reference: str, text: str) -> str:
         if not figures.isdecimal() or len(figures) < SPELLED or not text:
             continue
         if figures in said:
-            words[place] = said[figures] if len(said[figures].split()) == len(figures) else now
+            words[place] = said[figures] if DIGITS.issuperset(said[figures].split()) else now
             continue
 
         def errors(reading: str, place: int = place) -> int:

@@ -2,10 +2,8 @@
 
 import fcntl
 import glob
-import itertools
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,16 +14,15 @@ from ds2.data.manifest import read_manifest
 from ds2.data.utterance import RecordingSpan
 from ds2.recognition.channels import transcribe_channels
 from ds2.recognition.formats import FORMATS
+from ds2.recognition.output_names import STDIN, output_names
 from ds2.recognition.recognizer import Recognizer
 from ds2.recognition.transcript import Transcript
 from ds2.utils.errors import InputError, ParameterError, printable, some_of
 from ds2.utils.files import REPORT, make_folder, read_text, write_lines, write_text
-from ds2.utils.own_files import is_own, mark_own
+from ds2.utils.own_files import is_own, mark_own, mark_recording
 
-STDIN = Path("-")
 UNREAD = (".wma", ".amr", ".ac3", ".avi")  # sound that ffmpeg converts
 NOT_WRITTEN = tuple(".pdf .doc .docx .odt .rtf .html .xml .md .csv .ass .sub .lrc .eaf .lab .png .jsonl".split())
-NAME_BYTES = 200  # of a path in an output's name; file systems allow 255, ending and temporary name included
 OWN = ("txt", "srt", "vtt")  # formats that people write themselves
 
 
@@ -142,7 +139,7 @@ class OutputFolder:
 
     def __init__(self, folder: Path, formats: Sequence[str], recordings: Sequence[RecordingSpan]):
         self.folder, self.formats = folder, formats
-        self.targets = _targets(recordings, folder)
+        self.targets = output_names(recordings, folder, formats)
         self.failures: Path | None = folder / REPORT  # the list of them
         self.keeps_existing = False  # writes only files that are not there
 
@@ -192,6 +189,7 @@ class OutputFolder:
             if self.keeps_existing and path.exists():
                 continue
             write_text(path, FORMATS[name](transcript, str(recording)))
+            mark_recording(path, recording.path)
             if name in OWN:
                 mark_own(path)
 
@@ -271,29 +269,3 @@ def transcribe_all(
 def _is_of(line: str, names: set[str]) -> bool:
     """Whether a line begins with one of the names and a colon; names may hold colons, too."""
     return any(line[: colon.start()] in names for colon in re.finditer(":", line))
-
-
-def _targets(recordings: Sequence[RecordingSpan], output: Path) -> dict[RecordingSpan, Path]:
-    """Output paths without their format, all distinct: by stem; where two are equal, by the path below the common
-    folder."""
-    whole = {recording: recording.path.absolute() for recording in recordings}
-    folder = os.path.commonpath([path.parent for path in whole.values()] or [Path(os.sep)])
-    bases = {recording: _base(recording, recording.path.stem) for recording in recordings}
-    counts = Counter(bases.values())
-    taken, targets = {Path(REPORT).stem}, {}
-    for recording, base in bases.items():
-        if counts[base] > 1:
-            base = _base(recording, "_".join(whole[recording].relative_to(folder).parts))
-        base = printable(base).encode()[-NAME_BYTES:].decode(errors="ignore")
-        numbered = (f"{base}_{number}" for number in itertools.count(2))
-        name = base if base not in taken else next(name for name in numbered if name not in taken)
-        taken.add(name)
-        targets[recording] = output / name
-    return targets
-
-
-def _base(recording: RecordingSpan, name: str) -> str:
-    """The name of an output; a span has its start in it."""
-    if recording.path == STDIN:
-        return "stdin"
-    return name if recording.duration is None else f"{name}_{recording.offset:.2f}"

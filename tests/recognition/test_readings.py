@@ -91,6 +91,8 @@ def test_other_numbers_and_words_stay(written: str, said: str) -> None:
         ("1313", "thirteen hundred and twelve", 1, 4),
         ("flight 370", "flight four seventy", 1, 3),
         ("5390", "five thousand four hundred and ninety", 1, 6),
+        ("born in 2012", "born in two thousand and twelve", 0, 4),
+        ("112 people", "one hundred twelve people", 0, 5),
         ("in 1984", "in nineteen eighty five", 1, 4),
         ("35", "three six", 2, 2),
         ("5390", "", 6, 6),

@@ -70,6 +70,30 @@ def test_recordings_of_one_name_are_called_by_their_folders_below_the_common_one
     assert [targets[each].name for each in recordings] == ["a_x.wav", "b_x.wav", "y", "b_z.wav", "b_z.mp3"]
 
 
+def test_a_recording_keeps_its_name_whatever_comes_later(tiny_bundle: Path, tmp_path: Path) -> None:
+    """Another one of its name is another recording: it is neither taken for done, nor does it replace a transcript."""
+    out, recognizer = tmp_path / "out", Recognizer.load(tiny_bundle, "cpu")
+
+    def recorded(folder: str) -> RecordingSpan:
+        (tmp_path / folder).mkdir()
+        return RecordingSpan(write_noise(tmp_path / folder / "call.wav"))
+
+    def run(*recordings: RecordingSpan) -> list[str]:
+        output = OutputFolder(out, ["txt"], recordings)
+        output.make()
+        list(transcribe_all(recognizer, output.missing(recordings), output))
+        assert output.missing(recordings) == []
+        return [output.targets[recording].name for recording in recordings]
+
+    mon, tue, wed = map(recorded, ("mon", "tue", "wed"))
+    assert run(mon) == ["call"]
+    assert run(tue) == ["tue_call.wav"]
+    assert run(mon, tue, wed) == ["call", "tue_call.wav", "wed_call.wav"]
+    assert sorted(path.name for path in out.iterdir()) == ["call.txt", "tue_call.wav.txt", "wed_call.wav.txt"]
+    mon.path.unlink()  # a recording that went elsewhere, or whose name is free again
+    assert run(recorded("archive")) == ["call"]
+
+
 def test_parts_of_one_recording_have_outputs_of_their_own(tmp_path: Path) -> None:
     recordings = [
         RecordingSpan(Path("a.wav"), 0.0, 1.0),
