@@ -71,7 +71,6 @@ def transcribe_command(
         decoder: Options of the search.
     """
     from ds2.recognition.formats import choose_formats
-    from ds2.recognition.output_names import STDIN
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.recordings import find_recordings, output_formats, transcribe_all, unread
 

@@ -74,6 +74,7 @@ def run_training(
     Returns:
         The exit code.
     """
+    from ds2.train.best_epoch import best_of
     from ds2.train.distributed.ranks import join_ranks
     from ds2.train.signals import TrainingStopped
     from ds2.train.trainer import Trainer
@@ -82,12 +83,16 @@ def run_training(
 
     with shown_log(), join_ranks(choose_device(device)) as (ranks, own_device):
         try:
-            best = Trainer(configuration(), output, own_device, ranks).run()
+            trainer = Trainer(configuration(), output, own_device, ranks)
+            best = trainer.run()
         except TrainingStopped as stopped:
             if ranks.first:
                 print(f"ds2: {stopped}", file=sys.stderr)
             return 128 + stopped.number  # as shells count it
         if ranks.first:
+            history = trainer.state.history
+            kept, rate = best_of(history), "PER" if "per" in history[-1] else "WER"
+            print(f"ds2: epoch {kept['epoch']} of {len(history)} is the best on dev, by {rate}", file=sys.stderr)
             print(finished(best))
     return 0
 

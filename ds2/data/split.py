@@ -140,7 +140,8 @@ def _shared_keys(utterances: Sequence[Utterance], by: By) -> Iterator[str]:
         return
     for number, key in enumerate(values(utterances, by)):
         if key is None:
-            raise InputError(f"{utterances[number].place}: names no speaker; split by text or by utterance")
+            remedy = "split by text or by utterance, or say who speaks: a column, or the key speaker of each line"
+            raise InputError(f"{utterances[number].place}: names no speaker; {remedy}")
         yield key
 
 

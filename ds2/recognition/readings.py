@@ -30,7 +30,9 @@ OH = ("oh", "o")  # a zero between digits
 DIGITS = frozenset([*"zero one two three four five six seven eight nine".split(), *OH])
 MOST_INITIALS = 5  # letters that are one abbreviation
 DAYS = range(1, 32)
+HOURS = range(1, 13)
 PAST_HOUR = {"half": 30, "quarter": 15}
+LONGEST_PAST = 31  # minutes after an hour, or before it, are fewer
 
 
 def normal_form(language: str | None) -> Callable[[str], str]:
@@ -183,8 +185,8 @@ def _past(words: Sequence[str], place: int, word: str) -> int:
 
 def _numeral(words: Sequence[str], numbers: Mapping[int, Number], place: int) -> tuple[str, int] | None:
     """A number, in one or read in parts as "one oh one" and "three seventy" are, or a time of day: its figures."""
-    if words[place] in PAST_HOUR and words[place + 1 : place + 2] == ["past"] and (hour := numbers.get(place + 2)):
-        return f"{hour.text}{PAST_HOUR[words[place]]}", hour.past
+    if (time := _time_of_day(words, numbers, place)) is not None:
+        return time
     if place not in numbers:
         return None
     first = numbers[place]
@@ -196,3 +198,19 @@ def _numeral(words: Sequence[str], numbers: Mapping[int, Number], place: int) ->
             break
         figures, past = figures + "0" * zeros + following.text, following.past
     return (figures, past) if past == first.past or len(figures) >= SPELLED else (first.text, first.past)
+
+
+def _time_of_day(words: Sequence[str], numbers: Mapping[int, Number], place: int) -> tuple[str, int] | None:
+    """Half past seven, twenty to four: 730 and 340, and the place after them."""
+    number = numbers.get(place)
+    minutes = PAST_HOUR.get(words[place], int(number.text) if number and number.text.isdecimal() else LONGEST_PAST)
+    past = number.past if number else place + 1
+    if minutes >= LONGEST_PAST or not {"past", "to"}.intersection(words[past : past + 1]):
+        return None
+    following = numbers.get(past + 1)
+    if following is None or not following.text.isdecimal() or int(following.text) not in HOURS:
+        return None
+    hour = int(following.text)
+    if words[past] == "to":
+        hour, minutes = hour - 1 or HOURS[-1], 60 - minutes
+    return f"{hour}{minutes:02d}", following.past

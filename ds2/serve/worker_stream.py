@@ -179,7 +179,8 @@ class ClientStream:
                 break
             transcript = builder([hypothesis], [], *times)
             found.setdefault(transcript.text, (transcript, hypothesis.score))
-        return Final(best, tuple(found.values()), segment.start, self.unknown_hot)
+        unknown, self.unknown_hot = self.unknown_hot, ()  # said once
+        return Final(best, tuple(found.values()), segment.start, unknown)
 
     def _begin_model_stream(self, start: float) -> None:
         setup = self.setup

@@ -23,11 +23,15 @@ ABBREVIATION = re.compile(
     r"(?:(?:Dr|Mt|(?<!\d )Ft|St|Lt|Capt|Sgt)(?=\.?\s[A-Z])|(?:Prof|Rev|Gen|Col|Sen|Gov)(?=\.\s[A-Z])|"
     rf"(?:DR|MT|(?<!\d )FT|ST|LT|CAPT|SGT|PROF|REV|GEN|COL)(?=\.\s[A-Z]))){ENDS}\.?"
 )
+UNTIL = re.compile(
+    r"(?<=\d [ap]\.m)\.? ?[-–—] ?(?=\d\d?(?:[:.]\d\d)? [ap]\.m)", re.I
+)  # 9 a.m – 5 p.m: from one to the other
 
 
 def without_abbreviations(text: str) -> str:
-    """Titles and the like in full: Dr. Smith -> doctor Smith; 9am -> 9 a.m, whose letters are spoken."""
+    """Titles and the like in full: Dr. Smith -> doctor Smith; 9am-5pm -> 9 a.m to 5 p.m, whose letters are spoken."""
     text = HALF_DAY.sub(lambda match: f" {match['half'] or 'p'}.m", text)
+    text = UNTIL.sub(" to ", text)
     if " St" in text:
         text = STREET.sub(r"\g<name> street", text)
     return ABBREVIATION.sub(_in_full, text)
