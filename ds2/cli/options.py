@@ -176,7 +176,7 @@ class TranscriptOptions:
 
     Attributes:
         format: txt, json, srt, vtt, tsv, ctm, TextGrid, several of them separated by commas, or all.
-        skip_existing: Skip recordings whose transcripts are in the output folder, by their names: name the same files.
+        skip_existing: Skip recordings whose transcripts are in the output folder, which may grow.
         channels: mix averages the channels; separate transcribes each one, for calls with one speaker per channel.
         alternatives: How many of the best texts to write, each with its probability among them; txt or json.
         language: Spoken language, such as en; an error if a model of the package does not know it.

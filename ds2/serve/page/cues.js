@@ -12,6 +12,8 @@ const COST = {
   sentence: 1.2, pause: 3, imbalance: 3, // within a cue
 };
 const SHORT_PAUSE = 0.2; // seconds that cost nothing
+const BETWEEN_SENTENCES = 1.2; // seconds of a pause in which a cue ends, after a sentence
+const WITHIN_SENTENCE = 2; // or anywhere
 
 const SENTENCE_END = /[.?!。？！]["'”’»)」]*$/;
 const CLAUSE_END = /[,;:—，、；：]["'”’»)」]*$/;
@@ -55,7 +57,7 @@ function breakCost(plain, shown) {
 }
 
 function makeLayout(units, duration) {
-  const layout = { units, starts: [...units.map(({ start }) => start), duration], lefts: [], rights: [], breaks: [], unbroken: [0] };
+  const layout = { units, starts: [...units.map(({ start }) => start), duration], lefts: [], rights: [], breaks: [], unbroken: [0], apart: [] };
   let right = 0;
   units.forEach(({ text, space, end, cost }, place) => {
     const own = columns(text);
@@ -64,6 +66,7 @@ function makeLayout(units, duration) {
     layout.lefts.push(right - own);
     layout.breaks.push(cost);
     if (place === units.length - 1) return;
+    layout.apart.push(units[place + 1].start - end > (cost ? WITHIN_SENTENCE : BETWEEN_SENTENCES));
     const pause = Math.max(0, units[place + 1].start - end - SHORT_PAUSE);
     layout.unbroken.push(layout.unbroken[place] + COST.pause * pause + (cost ? 0 : COST.sentence));
     if (cost === COST.plain && pause) layout.breaks[place] = COST.clause;
@@ -93,6 +96,7 @@ function* candidates(layout, past) {
   yield past - 1;
   let second = past; // where the second line would begin at the earliest
   for (let first = past - 2; first >= 0; first--) {
+    if (layout.apart[first]) return;
     if (fits(layout, first, past)) second = first;
     if (!fits(layout, first, second) || layout.units[past - 1].end - layout.starts[first] > LONGEST) return;
     yield first;
