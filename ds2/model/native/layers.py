@@ -11,7 +11,7 @@ from ds2.utils.fast_exp import REORDER
 from ds2.utils.jit import njit
 
 COLUMNS = 1 << 18  # values that a convolution gathers for one product: they stay in a core's cache
-MANY = 4  # times as many frames as the kernel has: what the edges take in addition is little then
+MANY = 16  # times as many frames as the kernel has: no live step, which shall take little memory
 
 
 class Layer(Protocol):
