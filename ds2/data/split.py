@@ -10,7 +10,7 @@ import numpy as np
 from ds2.data.columnar import Selection, durations, values
 from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
-from ds2.utils.errors import InputError, ParameterError, some_of
+from ds2.utils.errors import InputError, ParameterError, counted, some_of
 
 By = Literal["speaker", "text", "utterance"]
 
@@ -33,7 +33,8 @@ def split(
     numbers: dict[str, int] = {}
     group = np.fromiter((numbers.setdefault(key, len(numbers)) for key in _shared_keys(utterances, by)), np.int64)
     if len(numbers) <= len(shares):
-        raise ParameterError("by", f"{len(numbers)} {by}s cannot be cut into {len(shares) + 1} subsets; try utterance")
+        remedy = "utterance" if by == "text" else "text, which keeps equal sentences together, or utterance"
+        raise ParameterError("by", f"{counted(len(numbers), by)} cannot be cut into {len(shares) + 1}; try {remedy}")
     order = [numbers[key] for key in random.Random(seed).sample(sorted(numbers), len(numbers))]
     lengths = durations(utterances)
     seconds, total = np.bincount(group, lengths), float(lengths.sum())  # of each group, of all

@@ -52,10 +52,6 @@ def make_beam(tokenizer: Tokenizer, bundle: Record, options: DecoderOptions) -> 
         raise ParameterError(name, "there is no language model to weigh: the model's bundle holds none; name one (lm)")
     vocabulary = bundle.vocabulary if options.lm is None else None
     if options.beam == 0 or (options.beam is None and not (lm or vocabulary or options.hot)):
-        if lm is not None and bundle.phones:
-            logger.warning(
-                "beam 0: letters alone, though this model finds words by their phones: most words will be wrong"
-            )
         return None
     config = beam_config(bundle.decoder, options, closed=bool(vocabulary))
     if bundle.confidence is not None:

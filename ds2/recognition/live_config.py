@@ -15,7 +15,7 @@ class LiveConfig:
     partial_interval_seconds: float = 0.1  # the least time between two partial results
     pause_seconds: float = 0.75  # without speech end a segment
     long_segment_seconds: float = 20.0  # after these a shorter pause is enough
-    short_pause_seconds: float = 0.15  # that pause
+    short_pause_seconds: float = 0.3  # that pause; a long vowel may be 0.15 s without an output
 
     def steps(self, model: ModelConfig) -> Steps:
         """The steps of a stream through the model."""

@@ -29,7 +29,7 @@ MOST_IN_PARTS = 4  # digits of a number that is read in two parts: nineteen eigh
 OH = ("oh", "o")  # a zero between digits
 DIGITS = frozenset([*"zero one two three four five six seven eight nine".split(), *OH])
 MOST_INITIALS = 5  # letters that are one abbreviation
-DAYS = range(1, 32)
+DAYS, YEAR_DIGITS = range(1, 32), 4
 HOURS = range(1, 13)
 PAST_HOUR = {"half": 30, "quarter": 15}
 LONGEST_PAST = 31  # minutes after an hour, or before it, are fewer
@@ -172,7 +172,9 @@ def _date(words: Sequence[str], numbers: Mapping[int, Number], place: int) -> tu
     if day is None or day.value not in DAYS:
         return None
     if is_first:
-        is_year = not day.ordinal and day.past in numbers  # july twenty twelve
+        # July twenty twelve, but may ten eighteen fifty one.
+        following = None if day.ordinal else _numeral(words, numbers, day.past)
+        is_year = following is not None and len(following[0]) != YEAR_DIGITS
         return None if is_year else (f"{int(day.value)} {words[place]}", day.past)
     after = _past(words, day.past, "of")
     return (f"{int(day.value)} {words[after]}", after + 1) if {*words[after : after + 1]} & {*MONTHS} else None
@@ -185,6 +187,8 @@ def _past(words: Sequence[str], place: int, word: str) -> int:
 
 def _numeral(words: Sequence[str], numbers: Mapping[int, Number], place: int) -> tuple[str, int] | None:
     """A number, in one or read in parts as "one oh one" and "three seventy" are, or a time of day: its figures."""
+    if place == len(words):
+        return None
     if (time := _time_of_day(words, numbers, place)) is not None:
         return time
     if place not in numbers:

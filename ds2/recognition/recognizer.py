@@ -96,6 +96,8 @@ class Recognizer:
             ModuleNotFoundError: the engine's package is not installed.
         """
         found = cls._loaded(*load_engine(path, engine, device, precision, live), str(path), options)
+        if options.beam == 0 and found.model.config.phones:
+            logger.warning("beam 0: letters alone, though the model finds words by their phones: most will be wrong")
         if (
             found.beam is None
             and options.beam is None

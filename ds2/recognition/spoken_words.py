@@ -14,6 +14,8 @@ TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen 
 ROUND = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 GROUPED = 10_000  # from here on commas divide thousands: years have none
 LAST_YEAR = 2100  # a number beyond it that is said by thousands is no year
+HESITATION = 1.0  # seconds of a pause within a number, at most
+BREATHLESS = 0.12  # seconds between two words that no sentence ends between
 FIGURES = re.compile(r"\d+(?:\.\d+)?(?:st|nd|rd|th)?")
 
 
@@ -55,7 +57,8 @@ class _SpokenWord(Token):
 
     def nt_separated(self, previous: Token) -> bool:
         assert isinstance(previous, _SpokenWord)
-        return not (are_joined(previous.word, self.word) or _is_divided_by_mistake(previous.word, self))
+        words = previous.word, self.word
+        return not (are_joined(*words) or _is_divided_by_mistake(previous.word, self) or _waits_for_a_scale(*words))
 
     def not_a_number_part(self) -> bool:
         return False
@@ -89,11 +92,19 @@ def _is_divided_by_mistake(word: Word, following: _SpokenWord) -> bool:
         goes_on |= text == "and" or second in SCALES[: SCALES.index(word.text)]
     if word.text in ROUND:
         goes_on |= text in DIGITS and (second in SCALES[1:] or following.in_thousands)
+    if word.text in ROUND and text in DIGITS:  # one hundred ninety. Seven creditors
+        goes_on |= word.shown.endswith(".") and following.word.start - word.end <= BREATHLESS
     if word.text == "hundred":
         goes_on |= following.in_thousands and text in (*DIGITS, *TEENS, *ROUND)
     if word.text == "hundred" and text in ROUND:
         goes_on |= second in SCALES[1:] or (second in DIGITS and third in SCALES[1:])
     return goes_on and at_once(word, following.word)
+
+
+def _waits_for_a_scale(word: Word, following: Word) -> bool:
+    """Whether a number goes on after a pause: "forty ... thousand"."""
+    counts = word.text in (*DIGITS, *TEENS, *ROUND, "hundred") and following.text in SCALES
+    return counts and len(word.shown) == len(word.text) and following.start - word.end <= HESITATION
 
 
 def are_joined(word: Word, following: Word) -> bool:

@@ -4,7 +4,7 @@ import re
 
 ALWAYS = {
     "mr": "mister", "mrs": "missus", "vs": "versus", "etc": "et cetera", "jr": "junior", "sr": "senior",
-    "ave": "avenue", "blvd": "boulevard",
+    "ave": "avenue", "blvd": "boulevard", "vol": "volume",
 }  # fmt: skip
 BEFORE_NAMES = {
     "dr": "doctor", "prof": "professor", "rev": "reverend", "mt": "mount", "ft": "fort", "st": "saint",
@@ -19,7 +19,7 @@ STREET = re.compile(r"(?P<name>(?<![\w'])(?:[A-Z][\w']*+(?= St\b\.?+(?! [A-Z]))|
 # In capitals only with a stop: not an MR scan. Some are words or names without a stop, and other words before small
 # letters: Elm Dr., 5 ft. tall, Gen X.
 ABBREVIATION = re.compile(
-    rf"{BEGINS}(?:Mrs?|MRS?(?=\.)|(?i:etc)|vs|Ave(?=\.)|Blvd|Jr|JR(?=\.)|S[rR](?=\.)|"
+    rf"{BEGINS}(?:Mrs?|MRS?(?=\.)|(?i:etc)|vs|Ave(?=\.)|[Vv]ol(?=\. ?\d)|Blvd|Jr|JR(?=\.)|S[rR](?=\.)|"
     r"(?:(?:Dr|Mt|(?<!\d )Ft|St|Lt|Capt|Sgt)(?=\.?\s[A-Z])|(?:Prof|Rev|Gen|Col|Sen|Gov)(?=\.\s[A-Z])|"
     rf"(?:DR|MT|(?<!\d )FT|ST|LT|CAPT|SGT|PROF|REV|GEN|COL)(?=\.\s[A-Z]))){ENDS}\.?"
 )

@@ -48,7 +48,7 @@ def test_split_merge_and_sample(run: Callable, spoken_digits: Callable, tmp_path
     assert "h, not 9: the sample is the whole" in run("sample", manifest, "--hours", 9, "-o", tmp_path / "few.jsonl")[2]
     code, _, errors = run("split", manifest, "--output", tmp_path / "t")
     assert code == 2
-    assert "1 speakers cannot be cut into 3 subsets" in errors
+    assert "1 speaker cannot be cut into 3" in errors
 
 
 def test_train_is_written_last(run: Callable, spoken_digits: Callable, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ WORDS = (
         ("mr smith", "mister smith"),
         ("on May 5", "on may the fifth"),
         ("on May 5", "on the fifth of may"),
+        ("May 10, 1851", "may ten eighteen fifty one"),
         ("5 May 2012", "may the fifth two thousand twelve"),
         ("the 2nd of June", "june second"),
         ("2500 people", "twenty five hundred people"),

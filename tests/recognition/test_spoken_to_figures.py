@@ -207,6 +207,26 @@ def test_a_pause_divides_numbers() -> None:
     assert [word.shown for word in found] == ["20", "five"]
 
 
+def test_no_pause_divides_a_number_from_its_scale() -> None:
+    """Worth forty ... thousand dollars: nobody says forty, and then a thousand."""
+    words = said("worth forty thousand dollars")
+    later = [replace(word, start=word.start + 0.5, end=word.end + 0.5) for word in words[2:]]
+    assert [word.shown for word in with_figures((*words[:2], *later))] == ["worth", "$40,000", "", ""]
+    much_later = [replace(word, start=word.start + 1.5, end=word.end + 1.5) for word in words[2:]]
+    assert with_figures((*words[:2], *much_later))[1].shown == "40"
+
+
+def test_no_sentence_ends_within_a_number_without_a_breath() -> None:
+    words = said("one hundred ninety. seven creditors")
+    at, tight = 0.0, []
+    for word in words:
+        tight.append(replace(word, start=at, end=at + 0.3))
+        at += 0.39
+    assert [word.shown for word in with_figures(tuple(tight))] == ["197", "", "", "", "creditors"]
+    apart = [*tight[:3], *(replace(word, start=word.start + 0.1, end=word.end + 0.1) for word in tight[3:])]
+    assert next(word.shown for word in with_figures(tuple(apart))) == "190."
+
+
 def test_recognised_sentences_and_digit_strings_keep_their_words() -> None:
     """On real recordings: "five years" and "three one seven nine" are no figures, whatever else was recognised."""
     sentences = ds2.load("english", "cpu").transcribe_files(sorted(RECIPES.glob("english/audio/*.opus")))

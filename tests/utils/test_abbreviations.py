@@ -27,6 +27,7 @@ Gen X, col. 5, the rev. motor, Sr 90|gen x col five the rev motor sr ninety
 King Jr.'s, King Sr. and Davis Jr|king junior's king senior and davis junior
 cats vs. dogs, etc., Etc, an ETC.|cats versus dogs et cetera et cetera an et cetera
 Mr.Smith, No. 5|mister smith number five
+Vol. 2, vol. 12 and the vol. of air|volume two volume twelve and the vol of air
 9am–5pm, 9:30 a.m. - 5:15 P.M.|nine a m to five p m nine thirty a m to five fifteen p m
 at 5 p.m. - 20 came; I am - 5 pm|at five p m twenty came i am five p m
 """.strip().split("\n")

@@ -3,7 +3,7 @@ const BLANK = 0;
 const SILENCE = 0.5; // a frame in which nothing spoken is more probable than this holds no speech
 const PAUSE_SECONDS = 0.75; // without speech end a segment
 const LONG_SEGMENT_SECONDS = 20; // after these a shorter pause is enough
-const SHORT_PAUSE_SECONDS = 0.15;
+const SHORT_PAUSE_SECONDS = 0.3;
 const LONGEST_SILENCE_SECONDS = 30; // without speech; after it the search begins anew
 
 export class LiveSegments {
