@@ -46,8 +46,8 @@ class OnnxEngine:
         needed = {"log_probs": [self.tokens]} | {name: [size] for name, size in _of_phones(self.config).items()}
         if not needed.items() <= found.items():
             raise InputError(
-                f"{name}: the weights do not fit the tokens or the configuration; export it again for onnx: what is for "
-                "sherpa-onnx runs there alone"
+                f"{name}: the weights do not fit the tokens or the configuration; export it again for onnx: what is "
+                "for sherpa-onnx runs there alone"
             )
         return session
 
