@@ -20,6 +20,7 @@ from ds2.recognition.recognizer import Recognizer
 from ds2.utils.model_names import MODELS
 
 SAMPLES, FRAMES, OUTPUTS = 8000, 20, 5
+LONG = 8 * SAMPLES  # so many frames that convolutions take them one by one
 
 
 def warm_up(library: bool = False) -> Iterator[str]:
@@ -52,7 +53,7 @@ def link_library() -> Iterator[str]:
 
 
 def _warm_up_inference() -> Iterator[str]:
-    noise = np.random.default_rng(0).standard_normal(SAMPLES).astype(np.float32)
+    noise = np.random.default_rng(0).standard_normal(LONG).astype(np.float32)
     for path in sorted(MODELS.glob("*.safetensors")):
         recognizer = Recognizer.load(path, "cpu")
         recognizer.transcribe(noise, recognizer.sample_rate)
