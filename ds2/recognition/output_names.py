@@ -7,6 +7,7 @@
 A recording keeps the name that it got before, whatever else comes into the folder later.
 """
 
+import functools
 import itertools
 import os
 from collections import Counter
@@ -30,25 +31,25 @@ def output_names(
     whole = {recording: recording.path.absolute() for recording in recordings}
     folder = os.path.commonpath([path.parent for path in whole.values()] or [Path(os.sep)])
     bases = {recording: _printed(_base(recording, recording.path.stem)) for recording in recordings}
-    counts, owners = Counter(bases.values()), {base: _owner(output, base, formats) for base in set(bases.values())}
-    first = {base: recording for recording, base in reversed(bases.items()) if owners[base] == whole[recording]}
+    counts, owner = Counter(bases.values()), functools.cache(functools.partial(_owner, output, tuple(formats)))
+    first = {base: recording for recording, base in reversed(bases.items()) if owner(base) == whole[recording]}
     names, taken = {recording: base for base, recording in first.items()}, {Path(REPORT).stem, *first}
     for recording, base in bases.items():
         if recording in names:
             continue
-        if counts[base] > 1 or owners[base] is not None:
+        if counts[base] > 1 or owner(base) is not None:
             parts = whole[recording].relative_to(folder).parts
             inside = parts if len(parts) > 1 or counts[base] > 1 else whole[recording].parts[-2:]
             base = _printed(_base(recording, "_".join(inside)))
         numbered = itertools.chain([base], (f"{base}_{number}" for number in itertools.count(2)))
         names[recording] = next(
-            name for name in numbered if name not in taken and _owner(output, name, formats) in (None, whole[recording])
+            name for name in numbered if name not in taken and owner(name) in (None, whole[recording])
         )
         taken.add(names[recording])
     return {recording: output / names[recording] for recording in recordings}
 
 
-def _owner(output: Path, name: str, formats: Sequence[str]) -> Path | None:
+def _owner(output: Path, formats: Sequence[str], name: str) -> Path | None:
     """The recording whose transcript has this name; None if there is none, or nobody knows."""
     return next(filter(None, (recording_of(output / f"{name}.{format}") for format in formats)), None)
 

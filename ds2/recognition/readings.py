@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ds2.metrics import word_errors
 from ds2.recognition.spoken_to_figures import with_figures
-from ds2.recognition.spoken_words import SCALES, Number, numbers_among
+from ds2.recognition.spoken_words import DIGITS, SCALES, Number, numbers_among
 from ds2.recognition.words import Word
 from ds2.text import normalize
 from ds2.utils.abbreviations import WORDS
@@ -27,7 +27,7 @@ SUMS_AND_SHARES = frozenset("$€£%")
 SPELLED = 3  # digits of a number whose parts are read one by one: two and three are not 23
 MOST_IN_PARTS = 4  # digits of a number that is read in two parts: nineteen eighty four, three seventy
 OH = ("oh", "o")  # a zero between digits
-DIGITS = frozenset([*"zero one two three four five six seven eight nine".split(), *OH])
+ONE_BY_ONE = frozenset(["zero", *DIGITS, *OH])  # the words of a number that is read digit by digit
 MOST_INITIALS = 5  # letters that are one abbreviation
 DAYS, YEAR_DIGITS = range(1, 32), 4
 HOURS = range(1, 13)
@@ -73,7 +73,7 @@ def read_as_said(reference: str, text: str) -> str:
         if not figures.isdecimal() or len(figures) < SPELLED or not text:
             continue
         if figures in said:
-            words[place] = said[figures] if DIGITS.issuperset(said[figures].split()) else now
+            words[place] = said[figures] if ONE_BY_ONE.issuperset(said[figures].split()) else now
             continue
 
         def errors(reading: str, place: int = place) -> int:

@@ -23,9 +23,9 @@ class ByteTimeDelay:
         self.config, self.bias, self.bypass = layer.config, layer.bias, layer.bypass
         self.reach = layer.first + layer.second - 2
         # A unit of the bottleneck is as large as what it adds, so that all are rounded to what matters.
-        units = len(layer.narrow)
+        units = layer.config.bottleneck
         size = np.sqrt((layer.wide.reshape(-1, units) ** 2).mean(0)) + np.float32(TINY)
-        self.narrow = [ByteWeight.of(each, signed=False) for each in _taps(layer.narrow * size[:, None], layer.first)]
+        self.narrow = [ByteWeight.of(each, signed=False) for each in _of_each_frame(layer) * size[:, None]]
         wide = layer.wide / np.tile(size, layer.second)
         self.wide = [ByteWeight.of(each, signed=True) for each in _taps(wide, layer.second)]
         self.nothing = np.zeros(units, np.float32)
@@ -33,7 +33,7 @@ class ByteTimeDelay:
     @classmethod
     def fits(cls, layer: NativeTimeDelay) -> bool:
         """Whether this processor is faster so."""
-        return all(map(worth_it, [*_taps(layer.narrow, layer.first), *_taps(layer.wide, layer.second)]))
+        return all(map(worth_it, [*_of_each_frame(layer), *_taps(layer.wide, layer.second)]))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """(B, T + k - 1, C) frames with their context, at least 0 -> (B, T, C')."""
@@ -44,6 +44,11 @@ class ByteTimeDelay:
         result = np.empty((batch, frames - self.reach, wide.shape[2]), np.float32)
         clip_and_add(wide, x if self.bypass else wide, self.config.before if self.bypass else 0, self.bypass, result)
         return result
+
+
+def _of_each_frame(layer: NativeTimeDelay) -> np.ndarray:
+    """(taps, M, K) of the first factor."""
+    return layer.each_frame.reshape(layer.first, layer.config.bottleneck, -1)
 
 
 def _taps(weight: np.ndarray, taps: int) -> np.ndarray:

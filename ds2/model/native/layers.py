@@ -147,11 +147,11 @@ class NativeTimeDelay:
         self.config, self.first = config, (config.kernel[1] + 1) // 2
         self.second = config.kernel[1] + 1 - self.first
         scale, self.bias = layer.under("norm").scale_and_shift(config.channels)
-        self.narrow = layer.shaped("narrow", config.bottleneck, self.first * inputs)
+        narrow = layer.shaped("narrow", config.bottleneck, self.first * inputs)
         self.wide = layer.shaped("wide", config.channels, self.second * config.bottleneck) * scale[:, None]
         self.bypass = np.float32(config.bypass if inputs == config.channels else 0)
         # (first M, C): what each frame of the kernel takes, one below the other: no frame is copied beside the next.
-        self.each_frame = np.concatenate(np.split(self.narrow, self.first, axis=1))
+        self.each_frame = np.concatenate(np.split(narrow, self.first, axis=1))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """(B, T + k - 1, C) frames with their context -> (B, T, C')."""
