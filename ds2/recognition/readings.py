@@ -106,7 +106,12 @@ def read_alike(text: str, reference: str) -> str:
     titles |= {word: spellings.get(in_american(word), word) for word in set(words) - said - titles.keys()}
     text = " ".join(titles.get(word, word) for word in words)
     readings = {figures: words for figures, words in _in_figures(reference) if figures}
-    return " ".join(readings.get(figures, words) for figures, words in _in_figures(text))
+    parts = [("", ""), *_in_figures(text)]
+    # Of "a a thousand" nothing is taken: what stays would be read as a number once more.
+    return " ".join(
+        words if before == "a" and words.startswith("a ") else readings.get(figures, words)
+        for (_, before), (figures, words) in itertools.pairwise(parts)
+    )
 
 
 def _initials_alike(words: Sequence[str], reference: Sequence[str]) -> list[str]:

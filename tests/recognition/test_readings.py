@@ -1,7 +1,7 @@
 """Numbers and titles with several readings, in a transcript and its reference."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ds2.metrics import word_errors
@@ -122,6 +122,7 @@ def test_other_readings_never_add_errors(said: list[str], reference: list[str]) 
 
 
 @given(st.lists(st.sampled_from(WORDS)))
+@example("a a thousand in thousand".split())
 def test_what_was_read_alike_stays(words: list[str]) -> None:
     """A number that a text has twice, in two readings, is read in one of them."""
     text = " ".join(words)
