@@ -18,6 +18,9 @@ def choose(frame, settings, scratch):  # type: ignore[no-untyped-def]
     chosen, chances = scratch.chosen, scratch.chances
     if settings.space >= 0:
         chances[settings.space] = math.exp(frame[settings.space])
+    limited = settings.cumulative_probability < 1.0 or settings.max_symbols < len(frame)
+    if settings.spells and settings.closed and not limited:
+        return _choose_all(frame, settings, scratch)
     # The labels leave a heap one by one, the most probable first: most frames need few of many outputs.
     waiting = _likely(frame, settings, scratch.heap)
     reached, tried, kept, blank_waits = 0.0, 0, 0, True
@@ -42,6 +45,17 @@ def choose(frame, settings, scratch):  # type: ignore[no-untyped-def]
         waiting -= 1
         scratch.heap[0] = scratch.heap[waiting]
         _sift(frame, scratch.heap, np.int64(0), waiting)
+    return kept
+
+
+@inlined
+def _choose_all(frame, settings, scratch):  # type: ignore[no-untyped-def]
+    """All labels but the space, in no order: the lexicon says which of them may follow."""
+    kept = 0
+    for symbol in range(1, len(frame)):
+        scratch.chances[symbol] = math.exp(frame[symbol])
+        scratch.chosen[kept] = symbol
+        kept += symbol != settings.space
     return kept
 
 

@@ -55,6 +55,7 @@ class SearchTables(NamedTuple):
     lm: Automaton | Packed
     lexicon: Trie
     ahead: np.ndarray  # (N,) gain of the best single word at or below each node of the lexicon; 0 at the root
+    growths: np.ndarray  # (A,) by what each arc of the lexicon multiplies a probability, at most; (0,): not closed
     boosts: np.ndarray  # (words,) of the lexicon
     phrases: PhraseTables
     # The language model's number of each word of the lexicon or, without one, of each token; -1: none.
@@ -81,11 +82,8 @@ def extend(entry, symbol, counters, tables):  # type: ignore[no-untyped-def]
         return gain > -math.inf, gain, entry.lm_after, 0
     # Within the lexicon the hope for the best word changes with every letter.
     node = _step(tables.lexicon, entry.lexicon, symbol)
-    if _is_known(node, tables):
-        gain, _ = _whole_word(entry.lm, node, counters, tables)
-        return True, gain - tables.ahead[entry.lexicon], entry.lm, node
     if node != OUTSIDE:
-        return True, tables.ahead[node] - tables.ahead[entry.lexicon], entry.lm, node
+        return True, gain_within(entry, node, counters, tables), entry.lm, node
     # Outside, each letter costs, and the first one also ends the hope for a word that is known.
     gain = settings.unknown_letter
     if entry.lexicon != OUTSIDE:
@@ -94,12 +92,21 @@ def extend(entry, symbol, counters, tables):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def gain_within(entry, node, counters, tables):  # type: ignore[no-untyped-def]
+    """Gain of an entry within the lexicon that moves on to a node."""
+    if _is_known(node, tables):
+        gain, _ = _whole_word(entry.lm, node, counters, tables)
+        return gain - tables.ahead[entry.lexicon]
+    return tables.ahead[node] - tables.ahead[entry.lexicon]
+
+
+@inlined
 def following(entry, tables):  # type: ignore[no-untyped-def]
-    """The first arc, and that after the last one, of the labels that may follow an entry within a word; as many as
+    """The first arc, and that after the last one, of the labels that may follow an entry within a word; more than
     there can be where the lexicon does not say which."""
     settings, node = tables.settings[0], entry.lexicon
     if settings.lm_kind == TOKENS or not settings.spells or not settings.closed:
-        return np.int64(0), np.int64(settings.max_symbols)
+        return np.int64(0), np.int64(settings.max_symbols + 1)
     return np.int64(tables.lexicon.first[node]), np.int64(tables.lexicon.first[node + 1])
 
 

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from ds2.decoder import beam_pruning, prefixes, scoring
+from ds2.decoder import beam_pruning, candidates, prefixes
 from ds2.decoder.compaction import compact
 from ds2.decoder.lattice import keep_arcs
 from ds2.decoder.prefixes import NONE, ROOT, Beam, FrameScores
@@ -43,8 +43,8 @@ def search_frames(beam: Beam, log_probs: np.ndarray, tables: SearchTables, bipho
             return beam
         count = int(beam.counters["entries"][0])
         if most > len(scratch.candidates) or count > len(scratch.stays):
-            candidates = max(2 * most, len(scratch.candidates))
-            scratch = make_scratch(outputs, 2 * count, candidates, settings)
+            room = max(2 * most, len(scratch.candidates))
+            scratch = make_scratch(outputs, 2 * count, room, settings)
         beam = _make_room(beam, min(int(settings["beam_width"]), count + most), settings)
 
 
@@ -81,10 +81,9 @@ def search(log_probs, shares, done, beam, scratch, tables):  # type: ignore[no-u
     counters, settings = beam.counters[0], tables.settings[0]
     floor, began, most, fits = math.exp(-settings.score_threshold), done, 0, True
     while done < len(log_probs) and fits:
-        # Each entry may take each label that is tried, and a space. Where the arrays could be too small for that, the
-        # caller enlarges them, and this frame begins again.
+        # Where the arrays could be too small for all candidates, the caller enlarges them; this frame begins again.
         labels = beam_pruning.choose(log_probs[done], settings, scratch)
-        most = counters.entries * (labels + 1)
+        most = candidates.most_candidates(labels, beam, tables)
         fits = _has_room(most, beam, scratch, settings)
         if fits:
             frame = FrameScores(log_probs[done], shares[min(done, len(shares) - 1)], tables.labels)
@@ -121,7 +120,7 @@ def _move_on(frame, labels, floor, beam, scratch, tables):  # type: ignore[no-un
     counters = beam.counters[0]
     # What each entry becomes by staying comes first: the best of it says how small a new candidate may be.
     best = _stay_all(frame, beam, scratch)
-    new = _extend_all(frame, labels, best * floor, beam, scratch, tables)
+    new = candidates.extend_all(frame, labels, best * floor, beam, scratch, tables)
     # Entries that stay and candidates now compete with each other; of those that continue alike one is left.
     top = _score_all(new, counters.entries, scratch)
     if tables.settings[0].recombine:
@@ -164,90 +163,6 @@ def _stay_all(frame, beam, scratch):  # type: ignore[no-untyped-def]
             scratch.stays[j].younger = stay.eldest
             stay.eldest = j
     return best
-
-
-@inlined
-def _extend_all(frame, labels, least, beam, scratch, tables):  # type: ignore[no-untyped-def]
-    """Extends each entry by one more label. The result is added to the entry that it equals or to the candidates;
-    returns the number of candidates."""
-    active, chances, stays = scratch.active, scratch.chances, scratch.stays
-    space, new = tables.settings[0].space, np.int64(0)
-    for i in range(beam.counters[0].entries):
-        entry = beam.entries[i]
-        last, both = beam.nodes[entry.node].symbol, entry.by_blank + entry.by_label
-        # Children in the beam get their part, with the gain that they had when they were new.
-        j = stays[i].eldest
-        while j != NONE:
-            symbol = beam.nodes[beam.entries[j].node].symbol
-            active[symbol] = j
-            chance = (entry.by_blank if symbol == last else both) * chances[symbol]
-            chance *= prefixes.share(frame, last, symbol)
-            if chance > 0.0:
-                change = beam.entries[j].gains - entry.gains
-                stays[j].by_label += chance * math.exp(change) if change != 0.0 else chance
-                stays[j].parent = i
-            j = stays[j].younger
-        # All other labels make candidates: those that may follow in the lexicon, where it is closed and they are fewer
-        # than those that are tried.
-        first, past = scoring.following(entry, tables)
-        growth = math.exp(scoring.largest_gain(entry, tables))
-        if past - first < labels:
-            for arc in range(first, past):
-                symbol = np.int64(tables.lexicon.tokens[arc])
-                if chances[symbol] > 0.0 and active[symbol] == NONE:
-                    new += _extend(new, i, symbol, growth, frame, least, beam, scratch, tables)
-        else:
-            for k in range(labels):
-                symbol = scratch.chosen[k]
-                # They come by falling probability, so the first that not even the largest gain could save ends this.
-                if both * growth * chances[symbol] < least:
-                    break
-                if active[symbol] == NONE:
-                    new += _extend(new, i, symbol, growth, frame, least, beam, scratch, tables)
-        # The space is tried in any case, because words would not end without it; where no score of the language model
-        # could keep it, the model is not asked.
-        if space >= 0 and active[space] == NONE:
-            chance = (entry.by_blank if space == last else both) * chances[space]
-            chance *= prefixes.share(frame, last, space)
-            if not scoring.cannot_end(entry, chance, least, tables):
-                new += _add(new, i, space, chance, least, beam, scratch, tables)
-        # Only this entry's children were active.
-        j = stays[i].eldest
-        while j != NONE:
-            active[beam.nodes[beam.entries[j].node].symbol] = NONE
-            j = stays[j].younger
-    return new
-
-
-@inlined
-def _extend(new, i, symbol, growth, frame, least, beam, scratch, tables):  # type: ignore[no-untyped-def]
-    """Like `_add`, by a label that is not the space; no gain makes more than `growth` of its probability."""
-    entry = beam.entries[i]
-    last = beam.nodes[entry.node].symbol
-    chance = (entry.by_blank if symbol == last else entry.by_blank + entry.by_label) * scratch.chances[symbol]
-    chance *= prefixes.share(frame, last, symbol)
-    if chance * growth < least:
-        return 0
-    return _add(new, i, symbol, chance, least, beam, scratch, tables)
-
-
-@inlined
-def _add(new, i, symbol, chance, least, beam, scratch, tables):  # type: ignore[no-untyped-def]
-    """Makes entry i with one more label candidate `new`, if allowed and probable enough; returns whether it did."""
-    if chance <= 0.0:
-        return 0
-    entry = beam.entries[i]
-    allowed, gain, state, node = scoring.extend(entry, symbol, beam.counters[0], tables)
-    if not allowed:
-        return 0
-    if gain != 0.0:
-        chance *= math.exp(gain)
-    if chance < least or chance <= 0.0:
-        return 0
-    candidate = scratch.candidates[new]
-    candidate.entry, candidate.label, candidate.lm, candidate.lexicon = i, symbol, state, node
-    candidate.chance, candidate.gains = chance, entry.gains + gain
-    return 1
 
 
 @inlined

@@ -9,7 +9,7 @@ from ds2.decoder import scoring
 from ds2.decoder.config import BeamConfig
 from ds2.decoder.hot_phrases import NO_PHRASES
 from ds2.decoder.lattice import MOST_ARCS
-from ds2.decoder.lexicon import NO_LEXICON, Lexicon, look_ahead
+from ds2.decoder.lexicon import NO_LEXICON, Lexicon, Trie, look_ahead
 from ds2.decoder.scoring import SearchTables
 from ds2.lm.automaton import EMPTY
 from ds2.lm.ngram import NGram
@@ -57,4 +57,17 @@ def make_tables(space: SearchSpace) -> SearchTables:
     settings["phrases"], settings["most"], settings["most_at_end"] = len(phrases.columns) > 0, most, most_at_end
     copies = np.zeros(0, np.int64) if labels is None else np.asarray(labels, np.int64)
     automaton = EMPTY if lm is None else lm.automaton
-    return SearchTables(settings, automaton, trie, ahead, boosts, phrases, numbers, copies)
+    growths = _growths(trie, ahead, settings[0]) if config.closed else np.zeros(0)
+    return SearchTables(settings, automaton, trie, ahead, growths, boosts, phrases, numbers, copies)
+
+
+def _growths(trie: Trie, ahead: np.ndarray, settings: np.void) -> np.ndarray:
+    """(A,) by what each arc multiplies a probability; at most, where an eager search asks the language model."""
+    counts = np.diff(trie.first)
+    parents = np.repeat(ahead, counts)
+    gains = ahead[trie.children] - parents
+    if settings["eager"]:
+        ends = counts[trie.children] == 0
+        gains[ends] = np.maximum(settings["most"], settings["most_at_end"] - parents)[ends]
+    found: np.ndarray = np.exp(gains)
+    return found

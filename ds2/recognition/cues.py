@@ -11,6 +11,7 @@ The limits are those that broadcasters agree on: two lines of 42 columns, 17 to 
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -145,9 +146,13 @@ class _Layout:
         """The spans of the cues whose costs are least in sum."""
         least, begins = [0.0], [0]
         for past in range(1, len(self.units) + 1):
-            cost, first = min((least[first] + self.cue_cost(first, past), first) for first in self.candidates(past))
-            least.append(cost)
-            begins.append(first)
+            best = math.inf, past
+            for first in self.candidates(past):
+                cost = least[first] + self.cost_of_span(first, past)
+                if cost <= best[0]:  # a break between lines makes it no less
+                    best = min(best, (cost + self.line_break(first, past)[0], first))
+            least.append(best[0])
+            begins.append(best[1])
         edges = [len(self.units)]
         while edges[-1]:
             edges.append(begins[edges[-1]])
@@ -159,13 +164,16 @@ class _Layout:
         It fits into two lines, is not too long, and holds no long pause.
         """
         yield past - 1
-        second = past  # where the second line would begin at the earliest
+        lefts, right, above = self.lefts, self.rights[past - 1], self.rights[past - 1]
         for first in range(past - 2, -1, -1):
             if self.apart[first]:
                 return
-            if self.fits(first, past):
-                second = first
-            if not self.fits(first, second) or self.ends[past - 1] - self.starts[first] > LONGEST:
+            # The second line begins as early as it can; `above` is where the first line ends then.
+            if right - lefts[first] <= self.columns:
+                above = self.rights[first - 1]
+            elif above - lefts[first] > self.columns:
+                return
+            if self.ends[past - 1] - self.starts[first] > LONGEST:
                 return
             yield first
 
@@ -176,7 +184,8 @@ class _Layout:
     def width(self, first: int, past: int) -> int:
         return self.rights[past - 1] - self.lefts[first]
 
-    def cue_cost(self, first: int, past: int) -> float:
+    def cost_of_span(self, first: int, past: int) -> float:
+        """What a cue costs without a break between lines."""
         columns = self.width(first, past)
         cost = CUE + EMPTY * (1 - columns / (2 * self.columns)) ** 2
         cost += self.breaks[past - 1] + self.unbroken[past - 1] - self.unbroken[first]
@@ -186,7 +195,7 @@ class _Layout:
         seconds = max(0.01, self.starts[past] - self.starts[first])
         speed = max(columns, SPEED * LEAST) / seconds
         cost += FAST * (max(0.0, speed - SPEED) / (FASTEST - SPEED)) ** 4
-        return cost + self.line_break(first, past)[0]
+        return cost
 
     def line_break(self, first: int, past: int) -> tuple[float, int]:
         """The least cost of a break between lines, and the first unit of the second line; `past` without a break."""

@@ -134,7 +134,7 @@ def test_no_other_division_costs_less(seed: int) -> None:
     count = len(words)
 
     def cost(spans: list[tuple[int, int]]) -> float:
-        return sum(layout.cue_cost(*span) for span in spans)
+        return sum(layout.cost_of_span(*span) + layout.line_break(*span)[0] for span in spans)
 
     def columns(first: int, past: int) -> int:
         return len(" ".join(word.shown for word in words[first:past]))
