@@ -1,5 +1,6 @@
 """Descriptions of bundles, manifests and architectures, for `ds2 info`."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -137,12 +138,21 @@ def describe_bundle(path: Path) -> str:
         *_describe_words(bundle),
         *(f"layer {layer}: {count:,} values" for layer, count in parameters.items()),
     ]
-    named, origin = named_models(), bundle.training.get("origin")
+    named = named_models()
     if path in named.values() and (card := model_card(path)):
         lines[2:2] = ["", *card.splitlines(), ""]
-    if isinstance(origin, dict) and (known := origin.get("model")) in list(named):
+    if known := next(filter(named.__contains__, _ancestors(bundle.training)), None):
         lines.insert(2, f"trained on from {known}: ds2 info {known} shows its card, with the data and their licences")
     return "\n".join(map(printable, lines))
+
+
+def _ancestors(training: dict[str, Any]) -> Iterator[str]:
+    """The models of the package that a model, or one of those whose average it is, was trained on from."""
+    averaged = training.get("average_of")
+    for each in (training.get("origin"), *(averaged if isinstance(averaged, list) else ())):
+        if isinstance(each, dict):
+            yield str(each.get("model"))
+            yield from _ancestors(each)
 
 
 def describe_exported(path: Path) -> str:
@@ -168,8 +178,6 @@ def _describe_record(path: Path, record: Record) -> list[str]:
     absent = set() if record.config.get("recurrent_layers") else OF_RECURRENT_LAYERS
     config = {key: value for key, value in record.config.items() if key not in absent}
     training = _with_hints(record.training)
-    if isinstance(models := training.get("average_of"), list):
-        training["average_of"] = [_with_hints(each) if isinstance(each, dict) else each for each in models]
     sections = {"config": config, "decoder": record.decoder or {}, "training": training}
     return [
         _known(path, record),
@@ -179,7 +187,11 @@ def _describe_record(path: Path, record: Record) -> list[str]:
 
 
 def _with_hints(training: dict[str, Any]) -> dict[str, Any]:
-    return {key + GREEDY.get(key, ""): value for key, value in training.items()}
+    """The same, and of the models whose average it is, whose error rates are those of their epochs."""
+    found = {key + GREEDY.get(key, ""): value for key, value in training.items()}
+    if isinstance(models := found.get("average_of"), list):
+        found["average_of"] = [_with_hints(each) if isinstance(each, dict) else each for each in models]
+    return found
 
 
 def _describe_words(bundle: Bundle) -> list[str]:

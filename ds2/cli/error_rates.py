@@ -30,8 +30,8 @@ def report_evaluation(
         draw_reliability(result.confidences, result.right, outputs.calibration)
     # Files first: a reader of the output may close it early.
     _print_evaluation(result)
-    if outputs.by is not None:
-        _print_groups(outputs.by, result)
+    for field in outputs.by:
+        _print_groups(field, result)
     if others:
         _print_comparisons(result, others)
     for line in result.cut_off + result.skipped:

@@ -194,7 +194,7 @@ class EvaluationOptions:
     """What is compared, and written beside the error rates.
 
     Attributes:
-        by: Field of the manifest, such as speaker or accent, or duration: also the WER of each group.
+        by: Field of the manifest, such as speaker or accent, or duration: also the WER of each group; repeatable.
         against: Compare with other transcripts of the same audio: a manifest, lines of ds2 transcribe (.txt) or a
             folder of its --format json, a JSON object of names and texts, or another model; repeatable: then also with
             the best of them.
@@ -203,7 +203,7 @@ class EvaluationOptions:
         calibration: PNG file for a reliability diagram: the share of right words at each confidence.
     """
 
-    by: Maybe[str] = None
+    by: Annotated[tyro.conf.UseAppendAction[Texts], tyro.conf.arg(metavar="FIELD", help_behavior_hint="")] = ()
     against: Annotated[tyro.conf.UseAppendAction[Texts], tyro.conf.arg(metavar="OTHER", help_behavior_hint="")] = ()
     listing: Maybe[Path] = None
     page: Maybe[Path] = None

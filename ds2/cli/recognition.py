@@ -266,8 +266,8 @@ def evaluate_command(
     if outputs.calibration is not None:
         need("matplotlib")
     utterances: Sequence[Utterance] = read_manifest(manifest)
-    if outputs.by is not None:
-        check_field(outputs.by, utterances)
+    for field in outputs.by:
+        check_field(field, utterances)
     others = {name: open_other(name, utterances, compute.device) for name in outputs.against}
     recognizer = Recognizer.load(model, compute.device, decoder, compute.engine, compute.precision)
     written = [text for other in others.values() if isinstance(other, Mapping) for text in other.values()]

@@ -39,7 +39,8 @@ class Punctuator:
             InputError: they do not fit each other.
         """
         self.index = {word: number for number, word in enumerate(words)}
-        self.forms: Mapping[str, str] = {word: word.upper() for word in ACRONYMS}  # capitals wherever a word stands
+        # Capitals wherever a word stands.
+        self.forms: Mapping[str, str] = {word: word.upper() for word in ACRONYMS} | {"phd": "PhD"}
         self.weights = weights
         try:
             width, hidden = weights[EMBEDDING].shape[1], weights["lstm.weight_hh_l0"].shape[1]

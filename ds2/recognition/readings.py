@@ -28,6 +28,9 @@ SPELLED = 3  # digits of a number whose parts are read one by one: two and three
 MOST_IN_PARTS = 4  # digits of a number that is read in two parts: nineteen eighty four, three seventy
 OH = ("oh", "o")  # a zero between digits
 ONE_BY_ONE = frozenset(["zero", *DIGITS, *OH])  # the words of a number that is read digit by digit
+PREFIXES = frozenset(
+    "anti bi co ex extra inter intra micro mid mis multi non post pre pseudo re semi sub ultra un".split()
+)
 MOST_INITIALS = 5  # letters that are one abbreviation
 DAYS, YEAR_DIGITS = range(1, 32), 4
 HOURS = range(1, 13)
@@ -97,7 +100,7 @@ def _other_readings(figures: str) -> Iterator[str]:
 def read_alike(text: str, reference: str) -> str:
     """An English transcript in words: numbers, titles and British words as the reference has the same ones."""
     expected = reference.split()
-    words, said = _initials_alike(text.split(), expected), set(expected)
+    words, said = _joined_alike(_initials_alike(text.split(), expected), expected), set(expected)
     titles = {short: full for short, full in WORDS.items() if full in said and short not in said}
     titles |= {full: short for short, full in WORDS.items() if short in said and full not in said}
     measures = ((short, full) for short in MEASURES.keys() & set(words) - said for full in MEASURES[short])
@@ -132,6 +135,19 @@ def _initials_alike(words: Sequence[str], reference: Sequence[str]) -> list[str]
             found.append(words[place])
             past = place + 1
         place = past
+    return found
+
+
+def _joined_alike(words: Sequence[str], reference: Sequence[str]) -> list[str]:
+    """Writes "coordination" as "co ordination", and "re arranged" as "rearranged", where the reference does so:
+    a hyphen after a prefix is a matter of taste."""
+    divided = {a + b: (a, b) for a, b in itertools.pairwise(reference) if a in PREFIXES}
+    found, whole = list[str](), set(reference)
+    for word in words:
+        if found and found[-1] + word in whole and found[-1] in PREFIXES:
+            found[-1] += word
+        else:
+            found += (word,) if word in whole else divided.get(word, (word,))
     return found
 
 

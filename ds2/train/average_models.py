@@ -15,6 +15,7 @@ from ds2.bundle import Bundle
 from ds2.model.config import ModelConfig
 from ds2.train.finite_weights import load_finite
 from ds2.utils.errors import InputError
+from ds2.utils.model_names import is_packaged
 
 logger = logging.getLogger(__name__)
 
@@ -56,9 +57,14 @@ def average(paths: Sequence[str | Path]) -> Bundle:
         name: torch.stack([bundle.weights[name].double() for bundle in bundles]).mean(0).to(tensor.dtype)
         for name, tensor in first.weights.items()
     }
-    of = [{"name": Path(path).parent.name, **bundle.training} for path, bundle in zip(paths, bundles, strict=True)]
+    of = [_named(Path(path)) | bundle.training for path, bundle in zip(paths, bundles, strict=True)]
     searching = next((bundle for bundle in bundles if bundle.language_model is not None), first)
     return replace(searching, weights=weights, training={"version": of[0].get("version"), "average_of": of})
+
+
+def _named(path: Path) -> dict[str, str]:
+    """The name of a run, kathleen of runs/kathleen/best.safetensors, or of a model of the package."""
+    return {"name": path.stem, "model": path.stem} if is_packaged(path) else {"name": path.parent.name or path.stem}
 
 
 def _cosine(one: Bundle, other: Bundle) -> float:

@@ -33,6 +33,7 @@ from ds2.utils.errors import InputError
 from ds2.utils.files import make_folder, write_lines
 from ds2.utils.model_names import FINE_TUNED, locate
 
+FEW_TIMES = 2  # a text occurs so often on average, at most, where sentences are kept apart
 DEV = 0.1  # share of the manifest that chooses the epoch and ends the training
 BATCH_SIZE = 8  # utterances: a little data still gives many updates
 UPDATES = 400  # about so many, unless the dev set ends the training sooner
@@ -76,7 +77,7 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
         override(values, setting)
     # All is checked before the folder changes.
     config = from_dict(TrainConfig, values, "fine-tuning")
-    parts = {output / f"{name}.jsonl": part for name, part in split(utterances, {"dev": DEV}, "utterance").items()}
+    parts = {output / f"{name}.jsonl": part for name, part in _held_out(utterances).items()}
     lexicon = lexicon_lines(bundle, utterances) if bundle.phones else None
     _check_run(output / "checkpoint.pt", config, parts)
     make_folder(output)
@@ -106,6 +107,21 @@ def _normalized(manifest: Path, spaced: bool) -> list[Utterance]:
     """The utterances of a manifest, with their texts in the normal form; `spaced`: with spaces between words."""
     texts = [(each, normalize(each.text, each.lang or "")) for each in read_manifest(manifest)]
     return [replace(each, text=text if spaced else text.replace(" ", "")) for each, text in texts]
+
+
+def _held_out(utterances: Sequence[Utterance]) -> Mapping[str, Sequence[Utterance]]:
+    """The utterances to train on, and the dev set that chooses the epoch: of other sentences, unless most repeat."""
+    texts = len({each.text for each in utterances})
+    if texts > 1 and texts * FEW_TIMES >= len(utterances):
+        return split(utterances, {"dev": DEV}, "text" if texts < len(utterances) else "utterance")
+    parts = split(utterances, {"dev": DEV}, "utterance")
+    known = {each.text for each in parts["train"]}
+    repeated = sum(each.text in known for each in parts["dev"])
+    logger.warning(
+        "%d of the %d utterances of the dev set have texts that are trained on, as only %d of %d differ: their error "
+        "rates say little about other texts", repeated, len(parts["dev"]), texts, len(utterances),
+    )  # fmt: skip
+    return parts
 
 
 def _check_run(checkpoint: Path, config: TrainConfig, parts: Mapping[Path, Sequence[Utterance]]) -> None:

@@ -77,13 +77,17 @@ def draw_curves(path: Path, runs: Mapping[str, Sequence[Epoch]]) -> None:
         colour = f"C{number}"
         epochs, wers = [epoch["epoch"] for epoch in history], [100 * epoch["wer"] for epoch in history]
         train, dev = f"{name} train".strip(), f"{name} dev".strip()
-        loss_axes.plot(epochs, [epoch["loss"] for epoch in history], colour, label=train)
-        loss_axes.plot(epochs, [epoch["dev_loss"] for epoch in history], colour, linestyle="--", label=dev)
+        loss_axes.plot(epochs, [epoch["loss"] for epoch in history], colour, marker=".", label=train)
+        loss_axes.plot(epochs, [epoch["dev_loss"] for epoch in history], colour, linestyle="--", marker=".", label=dev)
         wer_axes.plot(epochs, wers, colour, marker="o", label=dev)
     loss_axes.set(xlabel="epoch", ylabel="CTC loss per utterance, nats", yscale="log")
     wrong = any(epoch["wer"] for history in runs.values() for epoch in history)
-    wer_axes.set(xlabel="epoch", ylabel="dev WER, %", yscale="log" if wrong else "linear")
+    wer_axes.set(xlabel="epoch", ylabel="dev WER without a language model, %", yscale="log" if wrong else "linear")
     for axes in (loss_axes, wer_axes):
+        whole_numbers(axes)
+        low, high = axes.get_ylim()
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}" if high < 10 * low else "")
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small")
     save_png(figure, path, dpi=120)
@@ -172,15 +176,15 @@ def curves(history: Sequence[Mapping[str, Any]]) -> str:
     """Loss, error rates, learning rate and throughput over epochs."""
     epochs = [epoch["epoch"] for epoch in history]
     figure, axes = grid(4, 2.6)
-    axes[0].plot(epochs, [epoch["loss"] for epoch in history], color=BLUE, label="train")
-    axes[0].plot(epochs, [epoch["dev_loss"] for epoch in history], color=ORANGE, label="dev")
+    axes[0].plot(epochs, [epoch["loss"] for epoch in history], color=BLUE, marker="o", ms=3, label="train")
+    axes[0].plot(epochs, [epoch["dev_loss"] for epoch in history], color=ORANGE, marker="o", ms=3, label="dev")
     axes[0].set(title="loss, nats per utterance", yscale="log")
     axes[0].legend(frameon=False)
     axes[1].plot(epochs, [100 * epoch["wer"] for epoch in history], color=ORANGE, marker="o", ms=3, label="words")
     axes[1].plot(epochs, [100 * epoch["cer"] for epoch in history], color=GREY, marker="o", ms=3, label="characters")
-    axes[1].set(title="dev errors, %", ylim=(0, None))
+    axes[1].set(title="dev errors without a language model, %", ylim=(0, None))
     axes[1].legend(frameon=False)
-    axes[2].plot(epochs, [epoch["learning_rate"] for epoch in history], color=BLUE)
+    axes[2].plot(epochs, [epoch["learning_rate"] for epoch in history], color=BLUE, marker="o", ms=3)
     axes[2].set(title="learning rate at the end of the epoch")
     axes[3].bar(epochs, [epoch["utterances_per_second"] for epoch in history], color=BLUE, alpha=0.6)
     axes[3].set(title="utterances per second")
@@ -267,7 +271,7 @@ def whole_numbers(chart: "Axes") -> None:
     """Labels whole epochs only."""
     from matplotlib.ticker import MaxNLocator
 
-    chart.xaxis.set_major_locator(MaxNLocator(integer=True))
+    chart.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def grid(count: int, height: float) -> "tuple[Figure, list[Axes]]":

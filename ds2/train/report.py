@@ -97,7 +97,7 @@ def _tiles(history: Sequence[dict[str, Any]], bundle: Bundle, config: dict[str, 
     parameters = sum(tensor.numel() for tensor in bundle.weights.values())
     seconds = sum(epoch["seconds"] for epoch in history)
     facts = {
-        f"{best['wer']:.2%}": f"dev WER of the best epoch, {best['epoch']}",
+        f"{best['wer']:.2%}": f"dev WER of the best epoch, {best['epoch']}, without a language model (greedy)",
         f"{best['cer']:.2%}": "its CER",
         f"{len(history)} of {config['epochs']}": "epochs",
         f"{parameters / 1e6:.2f} M": "parameters",

@@ -109,5 +109,8 @@ def test_info_of_a_model_that_was_trained_on_names_the_card_of_its_origin(
         )
     assert "\ntrained on from digits: ds2 info digits shows its card" in run("info", tmp_path / "digits.safetensors")[1]
     assert "trained on from" not in run("info", tmp_path / "other.safetensors")[1]
+    for other in ("digits", tmp_path / "digits.safetensors"):
+        assert run("average", other, tmp_path / "other.safetensors", "-o", tmp_path / "average.safetensors")[0] == 0
+        assert "\ntrained on from digits" in run("info", tmp_path / "average.safetensors")[1]
     replace(bundle, training={"origin": {"model": ["digits"]}}).save(tmp_path / "odd.safetensors")
     assert run("info", tmp_path / "odd.safetensors")[0] == 0

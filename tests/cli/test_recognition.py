@@ -131,7 +131,8 @@ def test_eval_by_a_field(run: Callable[..., Outcome], spoken_digits: Callable[[i
     assert len(found) == 1
     one = spoken_digits(1)
     assert_refused(run("eval", one, "--model", "digits", "--by", "accent"), "--by: no utterance")
-    _, output, _ = run("eval", one, "--model", "digits", "--by", "duration")
+    _, output, _ = run("eval", one, "--model", "digits", "--by", "speaker", "--by", "duration")
+    assert "speaker theo: WER 0.00% (too few for an interval), 1 word in 1 utterance" in output
     assert "duration below 2 s: WER 0.00% (too few for an interval), 1 word in 1 utterance" in output
 
 

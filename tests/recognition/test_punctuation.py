@@ -47,6 +47,7 @@ def bundled(bundle: Bundle, weights: dict[str, np.ndarray], words: list[str] = W
 def test_words_get_marks_and_capitals(punctuator: Punctuator) -> None:
     assert punctuator("well other john end other other".split()) == "Well, other John end. Other other.".split()
     assert punctuator("other usa end tv".split())[1:3] == ["USA", "end."]
+    assert punctuator("other phd end tv".split())[1] == "PhD"
     assert punctuator([]) == []
     typed = punctuator.with_forms({"well": "WELL", "iphone": "iPhone"})
     assert typed("well iphone tv end".split()) == "WELL, iPhone TV end.".split()

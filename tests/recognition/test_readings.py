@@ -48,6 +48,8 @@ WORDS = (
         ("My neighbour's grey colour programme", "my neighbor's gray color program"),
         ("We traveled to the theater and organized it.", "we travelled to the theatre and organised it"),
         ("OK then", "okay then"),
+        ("some skillful co-ordination", "some skillful coordination"),
+        ("rearranged parts", "re arranged parts"),
     ],
 )
 def test_a_number_in_another_reading_is_no_error(written: str, said: str) -> None:
@@ -61,6 +63,8 @@ def test_a_number_in_another_reading_is_no_error(written: str, said: str) -> Non
     [
         ("in 2012", "in two thousand and thirteen"),
         ("he is 35", "he is thirty six"),
+        ("a long way", "along way"),
+        ("from day to day", "from day today"),
         ("two of them", "to of them"),
         ("100 men, one hundred of them", "a man, one under of them"),
         ("", "in two thousand and twelve"),

@@ -185,6 +185,28 @@ def test_phones_are_learnt_by_the_pronunciations_of_the_bundle(
     assert next(phones for word, *phones in rows if word == "zero")[0] == "Z"
 
 
+def test_a_sentence_of_the_dev_set_is_not_trained_on(
+    spoken_digits: Callable[[int], Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    manifest = spoken_digits(40)
+    lines = [json.loads(line) for line in manifest.read_text().splitlines()]
+    for number, line in enumerate(lines):
+        line["text"] = f"{line['text']} {['zero', 'one', 'two'][number % 3]} {'nine ' * (number % 2)}"
+    several = manifest.with_name("several.jsonl")
+    several.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    fine_tuning("digits", several, tmp_path / "several")
+    assert not any("trained on" in message for message in caplog.messages)
+    trained, kept = (
+        {json.loads(line)["text"] for line in (tmp_path / "several" / f"{name}.jsonl").read_text().splitlines()}
+        for name in ("train", "dev")
+    )
+    assert kept
+    assert not trained & kept
+    # Eight words cannot be kept apart: it says so.
+    fine_tuning("digits", manifest, tmp_path / "run")
+    assert "5 of the 5 utterances of the dev set have texts that are trained on, as only 8 of 40 differ" in caplog.text
+
+
 def test_one_utterance_is_refused(spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least 2 utterances"):
         fine_tuning("digits", spoken_digits(1), tmp_path / "run")

@@ -29,6 +29,7 @@ cats vs. dogs, etc., Etc, an ETC.|cats versus dogs et cetera et cetera an et cet
 Mr.Smith, No. 5|mister smith number five
 Vol. 2, vol. 12 and the vol. of air|volume two volume twelve and the vol of air
 9am–5pm, 9:30 a.m. - 5:15 P.M.|nine a m to five p m nine thirty a m to five fifteen p m
+A Ph.D. and her Ph. D. thesis; To-day, to-morrow's, day-to-day|a phd and her phd thesis today tomorrow's day to day
 at 5 p.m. - 20 came; I am - 5 pm|at five p m twenty came i am five p m
 """.strip().split("\n")
 
