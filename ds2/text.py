@@ -114,7 +114,7 @@ class Tokenizer:
 
     def decode(self, indices: Iterable[int]) -> str:
         """The text of token indices, in which a decoder has left no blanks."""
-        return "".join(self.tokens[index] for index in indices)
+        return "".join(map(self.tokens.__getitem__, indices))
 
 
 def _bigrams(text: str) -> Iterator[str]:

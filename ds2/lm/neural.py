@@ -10,21 +10,26 @@ one.
 """
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ds2.lm.pieces import Pieces
+from ds2.utils.activations import sigmoid, tanh
 from ds2.utils.byte_products import ByteWeight, convolved, rounded, worth_it
 from ds2.utils.errors import InputError
+from ds2.utils.fast_exp import REORDER, exponential
 from ds2.utils.int8_linear import Int8Weight, int8_linear
+from ds2.utils.jit import njit
 
 MATRICES = ("embedding", "input", "recurrent", "projection")
 VECTORS = ("gate_bias", "norm_scale", "norm_bias", "output_bias")
 TINY = 1e-5  # added to a variance
 GROUP = 64  # sentences of a tree: those of two segments, with some 300 beginnings each
 BLOCK = 64  # nodes whose probabilities of all pieces are in memory at once
+
 LARGEST = 1e4  # of a weight; far beyond what training gives, and no product of such overflows
 
 
@@ -82,29 +87,29 @@ class NeuralModel:
         outputs = self._outputs(tree)
         totals = np.zeros(tree.sentences)
         for start in range(0, len(outputs), BLOCK):
-            log_probs = self._log_probs(outputs[start : start + BLOCK])
+            scores = self._piece_scores(outputs[start : start + BLOCK])
+            every = scores.max(1)
+            add_log_sums(scores, every)
             first, past = np.searchsorted(tree.asked[:, 0], [start, start + BLOCK])
             nodes, pieces, owners = tree.asked[first:past].T
-            np.add.at(totals, owners, log_probs[nodes - start, pieces])
+            np.add.at(totals, owners, scores[nodes - start, pieces] - every[nodes - start])
         return totals
 
     def _outputs(self, tree: "Beginnings") -> np.ndarray:
         """(N, P): what the layer gives after each beginning, level by level; torch's order of the gates: input, forget,
         candidate, output."""
         size, count = self.cells, len(tree.pieces)
-        # The recurrent product alone has to wait for the level before.
-        inputs = self._product("input", self._embedded(tree.pieces), self.vectors["gate_bias"])
+        # The recurrent product alone has to wait for the level before; a piece may follow several beginnings.
+        pieces, which = np.unique(tree.pieces, return_inverse=True)
+        inputs = self._product("input", self._embedded(pieces), self.vectors["gate_bias"])
         outputs, cells = np.zeros((count, self.width), np.float32), np.zeros((count, size), np.float32)
         for first, past in itertools.pairwise(tree.levels):
-            before, gates = tree.parents[first:past], inputs[first:past]
+            before, gates = tree.parents[first:past], inputs[which[first:past]]
             if first:
                 gates += self._product("recurrent", outputs[before])
-            candidate = np.tanh(gates[:, 2 * size : 3 * size])
-            gates = 0.5 + 0.5 * np.tanh(0.5 * gates)  # the logistic function of the other three
-            cells[first:past] = gates[:, :size] * candidate
-            if first:
-                cells[first:past] += gates[:, size : 2 * size] * cells[before]
-            outputs[first:past] = self._product("projection", gates[:, 3 * size :] * np.tanh(cells[first:past]))
+            hidden = np.empty((past - first, size), np.float32)
+            lstm_step(gates, before, first, cells, hidden)
+            outputs[first:past] = self._product("projection", hidden)
         return outputs
 
     def _embedded(self, pieces: np.ndarray) -> np.ndarray:
@@ -113,16 +118,13 @@ class NeuralModel:
         scales = embedding.scale[pieces, None] * np.float32(self.width**0.5)
         return embedding.levels[pieces, : self.width] * scales
 
-    def _log_probs(self, output: np.ndarray) -> np.ndarray:
-        """(N, P) outputs of the layer -> (N, V) log-probabilities of the next piece."""
+    def _piece_scores(self, output: np.ndarray) -> np.ndarray:
+        """(N, P) outputs of the layer -> (N, V) unnormalised scores of the next piece."""
         vectors = self.vectors
         centred = output - output.mean(1, keepdims=True)
         variance = (centred**2).mean(1, keepdims=True)
         normal = centred / np.sqrt(variance + TINY) * vectors["norm_scale"] + vectors["norm_bias"]
-        scores = self._product("embedding", normal, vectors["output_bias"])
-        scores -= scores.max(1, keepdims=True)
-        scores -= np.log(np.exp(scores).sum(1, keepdims=True))
-        return scores
+        return self._product("embedding", normal, vectors["output_bias"])
 
     def _product(self, name: str, rows: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
         """(N, K) -> (N, M), by an (M, K) matrix."""
@@ -131,6 +133,36 @@ class NeuralModel:
         if name in self.in_bytes:
             return convolved(rounded(rows, signed=True), [self.in_bytes[name]], bias)
         return int8_linear(rows, weight, bias)
+
+
+@njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
+def lstm_step(gates, parents, first, cells, hidden):  # type: ignore[no-untyped-def]
+    """The cells of the nodes from `first` on, and what they give.
+
+    Args:
+        gates: (N, 4 C) their gates' sums.
+        parents: (N,) the nodes before them; the root's is itself.
+        cells: (nodes, C), those of the parents computed, all others 0; those of these nodes are filled.
+        hidden: (N, C), is filled.
+    """
+    one, size = np.float32(1), hidden.shape[1]
+    for n in range(len(gates)):
+        row, before, after, given = gates[n], cells[parents[n]], cells[first + n], hidden[n]
+        for c in range(size):
+            kept = sigmoid(row[size + c], one) * before[c]
+            after[c] = kept + sigmoid(row[c], one) * tanh(row[2 * size + c], one)
+        for c in range(size):
+            given[c] = sigmoid(row[3 * size + c], one) * tanh(after[c], one)
+
+
+@njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
+def add_log_sums(scores, largest):  # type: ignore[no-untyped-def]
+    """(N,) `largest` of each row of (N, V) float32 scores becomes the logarithm of the sum of its exponentials."""
+    for n in range(len(scores)):
+        row, total = scores[n], np.float32(0)
+        for v in range(len(row)):
+            total += exponential(row[v] - largest[n])
+        largest[n] += math.log(total)
 
 
 @dataclass(frozen=True)

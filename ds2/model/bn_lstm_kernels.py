@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.model.gru_kernels import inlined, kernel, sigmoid, tanh
+from ds2.model.gru_kernels import kernel
+from ds2.utils.activations import inlined_fast, sigmoid, tanh
 
 
 class Minibatch(NamedTuple):
@@ -62,7 +63,7 @@ class BNLSTMHistory(NamedTuple):
     cell_moments: ColumnMoments
 
 
-@inlined
+@inlined_fast
 def named_history(history):  # type: ignore[no-untyped-def]
     """A BNLSTMHistory that came as plain tuples."""
     return BNLSTMHistory(
@@ -82,7 +83,7 @@ class BNLSTMGradients(NamedTuple):
     products: np.ndarray  # (4H,) scratch
 
 
-@inlined
+@inlined_fast
 def named_gradients(gradients):  # type: ignore[no-untyped-def]
     """Gradients that came as plain tuples."""
     return BNLSTMGradients(*gradients[:4], Scales(*gradients[4]), *gradients[5:])
@@ -104,7 +105,7 @@ class Norm(NamedTuple):
     grad_gamma: np.ndarray
 
 
-@inlined
+@inlined_fast
 def normalize_rows(t, batch, width, source, target, moments):  # type: ignore[no-untyped-def]
     """Rows `target` = (rows `source` - mean) / deviation; the moments are filled in at t."""
     # Three passes: the means; the differences from them, and the variances; the division by the deviation.
@@ -139,7 +140,7 @@ def normalize_rows(t, batch, width, source, target, moments):  # type: ignore[no
                 results[a + b * width + j] *= inverses[m + j]
 
 
-@inlined
+@inlined_fast
 def normalize_backward(t, batch, width, rows, norm, sums, products):  # type: ignore[no-untyped-def]
     """Gradient `rows` of gamma * normalized become those of what was normalised; adds to the gradient of gamma.
 

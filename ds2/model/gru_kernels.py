@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ds2.utils.activations import sigmoid, tanh
 from ds2.utils.bfloat16 import real, store
-from ds2.utils.fast_exp import REORDER, exponential
+from ds2.utils.fast_exp import REORDER
 from ds2.utils.jit import njit
 
 kernel = njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
-inlined = njit(error_model="numpy", fastmath=REORDER, _nrt=False, forceinline=True)
 
 
 class GRUHistory(NamedTuple):
@@ -32,23 +32,6 @@ class GRUGradients(NamedTuple):
     flowing: np.ndarray  # (B, H) of h_{t+1}, by all later states
     terms: np.ndarray  # (T, B, 3H)
     recurrent: np.ndarray  # (T, B, 3H) of U h_t: those of the terms but for n, by the factor r
-
-
-@inlined
-def sigmoid(x, one):  # type: ignore[no-untyped-def]
-    """`one` is a 1 of the type of x: a literal would make all float64."""
-    power = exponential(-abs(x))
-    share = one / (one + power)
-    return share if x >= 0 else power * share
-
-
-@inlined
-def tanh(x, one):  # type: ignore[no-untyped-def]
-    """The hyperbolic tangent of a scalar; `one` is 1 in the type of x."""
-    size = abs(x)
-    power = exponential(-(size + size))
-    result = (one - power) / (one + power)
-    return result if x >= 0 else -result
 
 
 @kernel

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from ds2.model.acoustic import AcousticModel
 from ds2.model.cells import CELLS, INT8_GRU, INT8_LSTM, INT8_RNN, Cell
 from ds2.model.config import CLIP
-from ds2.model.gru_kernels import inlined, sigmoid, tanh
 from ds2.model.half_linear import half_linear
 from ds2.model.recurrent import Direction, RecurrentLayer, State
+from ds2.utils.activations import inlined_fast, sigmoid, tanh
 from ds2.utils.int8_linear import Activations, Int8Weight, in_threads, kernel, most_levels, products, round_rows
 from ds2.utils.processor import has_matrix_unit
 
@@ -62,7 +62,7 @@ def fill_states(frames, cell, weight, bias, activations, most, first, last):  # 
                     frames.cells[t + 1, b] = ZERO
 
 
-@inlined
+@inlined_fast
 def _gru(terms, recurrent, before, after):  # type: ignore[no-untyped-def]
     size = len(after)
     for j in range(2 * size):
@@ -74,7 +74,7 @@ def _gru(terms, recurrent, before, after):  # type: ignore[no-untyped-def]
         after[j] = new + z[j] * (before[j] - new)
 
 
-@inlined
+@inlined_fast
 def _lstm_states(terms, recurrent, before, cell, after):  # type: ignore[no-untyped-def]
     size = len(after)
     for j in range(4 * size):

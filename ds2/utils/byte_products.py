@@ -142,8 +142,8 @@ def convolved(x: tuple[np.ndarray, np.ndarray], taps: list[ByteWeight], bias: np
 
     The last rows, for which there are not enough, lack what is not there.
     """
-    y = np.zeros((len(x[1]), len(taps[0].scale)), np.float32)
-    y[:, : len(bias)] = bias
+    y = np.empty((len(x[1]), len(taps[0].scale)), np.float32)
+    y[:, : len(bias)], y[:, len(bias) :] = bias, 0
     for number, weight in enumerate(taps):
         add_products(x, number, plain(weight), y[: max(0, len(y) - number)])
     return y[:, : len(bias)]

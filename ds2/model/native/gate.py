@@ -5,7 +5,8 @@ import numpy as np
 from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import GATE_FRAMES
 from ds2.model.native.layers import linear
-from ds2.utils.fast_exp import REORDER, exponential
+from ds2.utils.activations import sigmoid
+from ds2.utils.fast_exp import REORDER
 from ds2.utils.jit import njit
 
 
@@ -65,7 +66,4 @@ def scale_by(scores, x):  # type: ignore[no-untyped-def]
     for b in range(len(x)):
         for t in range(x.shape[1]):
             for c in range(x.shape[2]):
-                score = scores[b, t, c]
-                power = exponential(-abs(score))
-                share = two / (one + power)
-                x[b, t, c] *= share if score >= 0 else power * share
+                x[b, t, c] *= two * sigmoid(scores[b, t, c], one)
