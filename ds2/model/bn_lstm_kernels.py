@@ -7,8 +7,7 @@ Each column, a unit of a gate or of the cell, is normalised over the utterances 
     utterance 1  . . . . . . . . . . . .     loops run along the rows inside and over utterances outside,
     utterance 2  ended                       so that they are vector instructions
 
-Arrays are flat: terms, recurrent terms and gates (.., B, 4H) of i, f, g, o; states and cells (.., B, H); moments
-(.., 4H) or (.., H).
+Arrays are flat: terms, recurrent terms, gates (.., B, 4H) of i, f, g, o; states, cells (.., B, H); moments (.., 4H).
 """
 
 import math

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ds2.model.gru_kernels import sigmoid, tanh
+from ds2.utils.activations import sigmoid, tanh
 from ds2.model.recurrent_autograd import Product, flat
 from ds2.utils.bfloat16 import real, store
 from ds2.utils.fast_exp import REORDER

@@ -90,5 +90,5 @@ def test_live_is_offline(strides: int) -> None:
 def test_the_end_of_a_layer() -> None:
     x = np.array([[[-1, 30], [2, 3]]], np.float32)
     result = np.empty((1, 1, 2), np.float32)
-    clip_and_add(x, np.array([[[10, 20]]], np.float32), 0, np.float32(0.5), result)
+    clip_and_add(x, np.array([0, -1], np.float32), np.array([[[10, 20]]], np.float32), 0, np.float32(0.5), result)
     assert result.tolist() == [[[5, 30]]]

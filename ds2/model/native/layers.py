@@ -141,8 +141,6 @@ def add_frames(products, bias, result):  # type: ignore[no-untyped-def]
 class NativeTimeDelay:
     """A factored layer of ds2/model/time_delay.py: (B, T + k - 1, C) frames with their context -> (B, T, C')."""
 
-    at_once = 4096  # for each product the weights are copied into tiles
-
     def __init__(self, inputs: int, config: ConvolutionConfig, layer: LayerWeights):
         self.config, self.first = config, (config.kernel[1] + 1) // 2
         self.second = config.kernel[1] + 1 - self.first
@@ -155,42 +153,57 @@ class NativeTimeDelay:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """(B, T + k - 1, C) frames with their context -> (B, T, C')."""
+        return self._widened(linear(x, self.each_frame), x, self.config.before)
+
+    def whole(self, x: np.ndarray) -> np.ndarray:
+        """(1, T, C) frames of an utterance, with zeros beyond its ends -> (1, T, C')."""
+        # Zeros give zeros: the narrow products are padded, which is less to copy.
+        found = np.pad(linear(x, self.each_frame), ((0, 0), (self.config.before, self.config.after), (0, 0)))
+        return self._widened(found, x, 0)
+
+    def _widened(self, found: np.ndarray, x: np.ndarray, start: int) -> np.ndarray:
+        """(B, T + k - 1, first M) products of the frames -> (B, T, C'); the bypass takes (B, .., C) x from `start` on."""
         units = self.config.bottleneck
-        found = linear(x, self.each_frame)
-        frames = x.shape[1] - self.first + 1
+        frames = found.shape[1] - self.first + 1
         narrow = found[:, :frames, :units]
         for frame in range(1, self.first):
             narrow = narrow + found[:, frame : frame + frames, frame * units : (frame + 1) * units]
-        wide = linear(places(np.ascontiguousarray(narrow), self.second), self.wide, self.bias)
-        clip_and_add(wide, x if self.bypass else wide, self.config.before if self.bypass else 0, self.bypass, wide)
+        wide = linear(places(np.ascontiguousarray(narrow), self.second), self.wide)
+        clip_and_add(wide, self.bias, x if self.bypass else wide, start if self.bypass else 0, self.bypass, wide)
         return wide
 
 
 @njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
-def clip_and_add(x, other, start, share, result):  # type: ignore[no-untyped-def]
-    """result (B, T, C) = x between 0 and CLIP + share * other: T frames of both, those of other from `start` on."""
+def clip_and_add(x, bias, other, start, share, result):  # type: ignore[no-untyped-def]
+    """result (B, T, C) = x + bias between 0 and CLIP + share * other: T frames of both, those of other from `start` on;
+    (C,) bias."""
     for b in range(len(result)):
         for t in range(result.shape[1]):
             for c in range(result.shape[2]):
-                clipped = min(max(x[b, t, c], np.float32(0)), np.float32(CLIP))
+                clipped = min(max(x[b, t, c] + bias[c], np.float32(0)), np.float32(CLIP))
                 result[b, t, c] = clipped + share * other[b, start + t, c]
 
 
 def over_utterance(layer: Layer, x: np.ndarray) -> np.ndarray:
     """(1, T, D) frames of an utterance, with zeros beyond its ends -> (1, T', D'); a part of them at once, so that what
     the layer computes in between stays in a core's cache."""
-    config, stride, frames = layer.config, layer.config.stride[1], x.shape[1]
-    count, found = -(-frames // stride), []
-    for start in range(0, count, layer.at_once):
-        first = start * stride - config.before
-        last = (min(start + layer.at_once, count) - 1) * stride + config.after + 1
-        part = x[:, max(0, first) : last]
-        if part.shape[1] < last - first:
-            padded = np.zeros((1, last - first, x.shape[2]), np.float32)
-            padded[:, max(0, -first) :][:, : part.shape[1]] = part
-            part = padded
-        found.append(layer(part))
+    count = -(-x.shape[1] // layer.config.stride[1])
+    starts = range(0, count, layer.at_once)
+    found = [layer(with_context(x, layer.config, start, min(start + layer.at_once, count))) for start in starts]
     return np.concatenate(found, axis=1) if len(found) > 1 else found[0]
+
+
+def with_context(x: np.ndarray, config: ConvolutionConfig, start: int, past: int) -> np.ndarray:
+    """(1, T, D) frames of an utterance -> those that the outputs from `start` to `past` - 1 of a layer come from, with
+    zeros beyond its ends; a view where it can be."""
+    first = start * config.stride[1] - config.before
+    last = (past - 1) * config.stride[1] + config.after + 1
+    part = x[:, max(0, first) : last]
+    if part.shape[1] == last - first:
+        return part
+    padded = np.zeros((1, last - first, x.shape[2]), np.float32)
+    padded[:, max(0, -first) :][:, : part.shape[1]] = part
+    return padded
 
 
 def row_convolution(x: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -83,7 +83,7 @@ class Network:
         scores of biphones."""
         x = self.frontend(samples)
         for number, layer in enumerate(self.convolutions):
-            x = over_utterance(layer, x)
+            x = layer.whole(x) if isinstance(layer, NativeTimeDelay | ByteTimeDelay) else over_utterance(layer, x)
             if gate := self.gates.get(number):
                 gate(x, np.zeros((1, gate.channels)), np.arange(x.shape[1])[None])
         low = x = self._by_channel(x)
