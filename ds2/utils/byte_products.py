@@ -101,10 +101,12 @@ def round_to_bytes(x, most, above, levels, scale):  # type: ignore[no-untyped-de
             largest = max(largest, each & np.int32(0x7FFFFFFF))
         scale[n] = np.int32(largest).view(np.float32) / np.float32(most) if largest > 0 else np.float32(1)
         share = np.float32(1) / scale[n]
-        if len(own) > size:
+        if len(own) > size:  # a loop for each plane: both in one are no vector instructions
+            low = own[size:]
             for k in range(size):
-                level = np.int32(row[k] * share + shift)
-                own[k], own[size + k] = np.uint8(level >> 8), np.uint8(level)
+                own[k] = np.uint8(np.int32(row[k] * share + shift) >> 8)
+            for k in range(size):
+                low[k] = np.uint8(np.int32(row[k] * share + shift))
         else:
             for k in range(size):
                 own[k] = np.uint8(np.int32(row[k] * share + shift))

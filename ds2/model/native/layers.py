@@ -162,7 +162,7 @@ class NativeTimeDelay:
         return self._widened(found, x, 0)
 
     def _widened(self, found: np.ndarray, x: np.ndarray, start: int) -> np.ndarray:
-        """(B, T + k - 1, first M) products of the frames -> (B, T, C'); the bypass takes (B, .., C) x from `start` on."""
+        """(B, T + k - 1, first M) products of the frames -> (B, T, C'); the bypass takes x from `start` on."""
         units = self.config.bottleneck
         frames = found.shape[1] - self.first + 1
         narrow = found[:, :frames, :units]
