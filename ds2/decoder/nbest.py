@@ -16,7 +16,7 @@ import numpy as np
 
 from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.prefixes import NONE, Beam
-from ds2.utils.jit import inlined, without_references
+from ds2.utils.jit import inlined, plain, without_references
 
 
 class Reading(NamedTuple):
@@ -126,12 +126,13 @@ class Path(NamedTuple):
 
 def _path(beam: Beam, place: int, number: int) -> Path:
     """The path of the entry at `place`, or of what an arc leads to."""
-    labels, ways = _path_sizes(beam, place, number)
+    arrays = plain(beam)
+    labels, ways = _path_sizes(arrays, place, number)
     symbols, starts, ends = np.empty((3, labels), np.int64)
     places, arcs = np.empty((2, ways), np.int64)
-    path = Path(symbols, starts, ends, np.empty(labels), places, arcs, np.empty(ways))
-    _fill_path(beam, place, number, path)
-    return path
+    path = symbols, starts, ends, np.empty(labels), places, arcs, np.empty(ways)
+    _fill_path(arrays, place, number, path)
+    return Path(*path)
 
 
 @inlined
@@ -147,7 +148,8 @@ def _begin(beam, place, number):  # type: ignore[no-untyped-def]
 
 
 @without_references
-def _fill_path(beam, place, number, path):  # type: ignore[no-untyped-def]
+def _fill_path(arrays, place, number, path):  # type: ignore[no-untyped-def]
+    beam = Beam(*arrays)
     symbols, starts, ends, peaks, places, found, costs = path
     entry = beam.entries[place]
     node, run, arcs, fade, open_ = _begin(beam, place, number)
@@ -170,8 +172,9 @@ def _fill_path(beam, place, number, path):  # type: ignore[no-untyped-def]
 
 
 @without_references
-def _path_sizes(beam, place, number):  # type: ignore[no-untyped-def]
+def _path_sizes(arrays, place, number):  # type: ignore[no-untyped-def]
     """The number of labels of a path, and of the arcs that lead away from it."""
+    beam = Beam(*arrays)
     node, run, arcs, _, open_ = _begin(beam, place, number)
     arcs_before, labels, ways = beam.entries[place].arcs_before, 0, 0
     while node != 0:

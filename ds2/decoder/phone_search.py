@@ -11,9 +11,10 @@ Hypotheses come back as letters, on the frames of the word's phones: callers of 
 import copy
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -197,26 +198,22 @@ class PronouncingDecoder:
     def _spelt(self, found: Hypothesis, words: list[tuple[int, "Spelling"]]) -> Hypothesis:
         """The hypothesis in the letters of its words."""
         tokens: list[int] = []
-        firsts: list[int] = []
-        lasts: list[int] = []
+        starts: list[int] = []
+        ends: list[int] = []
+        confidences: list[float] = []
         for first, word in words:
             if tokens and " " in self.letters:
                 tokens.append(self.letters[" "])
-                firsts.append(first - 1)
-                lasts.append(first - 1)
+                starts.append(found.starts[first - 1])
+                ends.append(found.ends[first - 1])
+                confidences.append(found.confidences[first - 1])
+            past = first + word.phones
             tokens += word.tokens
-            firsts += [first + place for place in word.firsts]
-            lasts += [first + place for place in word.lasts]
-        return Hypothesis(
-            tuple(tokens),
-            tuple(map(found.starts.__getitem__, firsts)),
-            tuple(map(found.ends.__getitem__, lasts)),
-            tuple(map(found.confidences.__getitem__, firsts)),
-            found.score,
-            found.gains,
-            found.hot,
-            found.boosts,
-        )
+            starts += word.of_firsts(found.starts[first:past])
+            ends += word.of_lasts(found.ends[first:past])
+            confidences += word.of_firsts(found.confidences[first:past])
+        frames = tuple(starts), tuple(ends)
+        return Hypothesis(tuple(tokens), *frames, tuple(confidences), found.score, found.gains, found.hot, found.boosts)
 
 
 def _pieces(phones: Phones) -> list[str]:
@@ -225,17 +222,27 @@ def _pieces(phones: Phones) -> list[str]:
 
 
 class Spelling(NamedTuple):
-    """The letters of a word, and the first and the last of its phones that each takes the frames of."""
+    """The letters of a word, and what takes the first and the last of its phones that each has the frames of."""
 
     tokens: tuple[int, ...]
-    firsts: list[int]
-    lasts: list[int]
+    phones: int
+    of_firsts: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+    of_lasts: Callable[[tuple[Any, ...]], tuple[Any, ...]]
 
     @classmethod
     def of(cls, tokens: Sequence[int], phones: int) -> "Spelling":
         """Letters have no frames of their own: they share those of the word's phones evenly."""
         bounds = [math.floor(number * (phones / len(tokens))) for number in range(len(tokens) + 1)]
-        return cls(tuple(tokens), bounds[:-1], [max(a, b - 1) for a, b in itertools.pairwise(bounds)])
+        lasts = [max(a, b - 1) for a, b in itertools.pairwise(bounds)]
+        return cls(tuple(tokens), phones, _taking(bounds[:-1]), _taking(lasts))
+
+
+def _taking(places: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What takes the values at some places of a tuple."""
+    if len(places) == 1:
+        return lambda values: (values[places[0]],)
+    taken: Callable[[tuple[Any, ...]], tuple[Any, ...]] = operator.itemgetter(*places)
+    return taken
 
 
 def homophones_apart(

@@ -122,11 +122,12 @@ def spelling_scores(
     # Each step takes every word one frame on. A path may begin at any frame, so the first label costs nothing before
     # it.
     scores, best = np.full(states.shape, -np.inf), np.full(len(tokens), WORST_SPELLING * counts)
+    one, two = scores.copy(), scores.copy()  # those of the state before, and of the one before that
     for step in range((ends - starts).max()):
         frame = np.minimum(starts + step, len(log_probs) - 1)
-        one = np.pad(scores, ((0, 0), (1, 0)), constant_values=-np.inf)[:, :-1]
+        one[:, 1:] = scores[:, :-1]
         one[:, 1] = np.maximum(one[:, 1], 0.0)
-        two = np.where(skips, np.pad(scores, ((0, 0), (2, 0)), constant_values=-np.inf)[:, :-2], -np.inf)
+        np.copyto(two[:, 2:], scores[:, :-2], where=skips[:, 2:])
         scores = np.maximum(np.maximum(scores, one), two) + behind[frame[:, None], states]
         ended = scores[np.arange(len(tokens)), 2 * counts - 1]
         best = np.where(starts + step < ends, np.maximum(best, ended), best)

@@ -1,5 +1,6 @@
 """Words with their times, and which tokens make a word."""
 
+import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -58,6 +59,9 @@ def shorten(text: str) -> str:
 
 def word_spans(texts: list[str]) -> Iterator[tuple[int, int]]:
     """(first, past the last) token of each word."""
+    if (text := "".join(texts)).isascii() and len(text) == len(texts):  # a token is a letter
+        yield from (word.span() for word in re.finditer("[^ ]+", text))
+        return
     first = 0
     for position, text in enumerate([*texts, " "]):
         ideograph = is_ideograph(text)
