@@ -26,7 +26,7 @@ def main() -> None:
 
 async def recognise(recording: Path, server: str) -> None:
     sound, rate = soundfile.read(recording, dtype="int16", always_2d=True)
-    sound, size = sound[:, 0], int(CHUNK * rate)  # the server hears one channel
+    sound, size = sound.mean(axis=1).astype("int16"), int(CHUNK * rate)  # the server hears one channel
     async with websockets.connect(server) as socket:
         await socket.send(json.dumps({"config": {"sample_rate": rate}}))
         for start in range(0, len(sound), size):

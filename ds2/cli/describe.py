@@ -141,7 +141,7 @@ def describe_bundle(path: Path) -> str:
     named = named_models()
     if path in named.values() and (card := model_card(path)):
         lines[2:2] = ["", *card.splitlines(), ""]
-    if known := next(filter(named.__contains__, _ancestors(bundle.training)), None):
+    elif known := next(filter(named.__contains__, _ancestors(bundle.training)), None):
         lines.insert(2, f"trained on from {known}: ds2 info {known} shows its card, with the data and their licences")
     return "\n".join(map(printable, lines))
 

@@ -57,7 +57,7 @@ def train_command(
 
     def finished(_: Path) -> Path:
         tuned = save_fine_tuned(fine_tune, config, output)
-        print(_before_and_after(fine_tune, tuned, output / "dev.jsonl", device), file=sys.stderr)
+        print(_before_and_after(fine_tune, tuned, output, device), file=sys.stderr)
         return tuned
 
     return run_training(lambda: fine_tuning(fine_tune, config, output, set_), output, device, finished)
@@ -109,16 +109,19 @@ def _read_recipe(config: Path, settings: Settings) -> "TrainConfig":
     return load_config(TrainConfig, config, settings)
 
 
-def _before_and_after(start: str, tuned: Path, dev: Path, device: str) -> str:
-    """Lines on what fine-tuning brought, the error rate of both models, each with its whole search; and on what the new
-    one still has of the old."""
+def _before_and_after(start: str, tuned: Path, run: Path, device: str) -> str:
+    """Lines on what fine-tuning brought, the error rate of both models, each with its whole search, which the run's
+    report shows as well; and on what the new one still has of the old."""
     from ds2.bundle import read_record
     from ds2.data.manifest import read_manifest
     from ds2.recognition.evaluate import evaluate
     from ds2.recognition.recognizer import Recognizer
+    from ds2.train.fine_tune import write_with_search
 
+    dev = run / "dev.jsonl"
     utterances = read_manifest(dev)
     before, after = (evaluate(Recognizer.load(model, device), utterances).words.rate for model in (start, tuned))
+    write_with_search(run, start, before, after)
     others = "so few say little" if len(utterances) < FEW else "other speech it may have forgotten"
     brought = (
         f"ds2: {dev}, {counted(len(utterances), 'utterance')}: WER {before:.1%} before, {after:.1%} after; {others}"
@@ -281,7 +284,8 @@ def average_command(bundles: Paths, output: Output) -> int:
     Example: ds2 average runs/seed1/best.safetensors runs/seed2/best.safetensors --output average.safetensors
 
     Args:
-        bundles: Two or more bundles of one configuration. The search is that of the first with a language model.
+        bundles: Two or more bundles of one configuration; of fine-tunings their fine-tuned.safetensors. The search is
+            that of the first with a language model.
         output: Bundle to write.
     """
     from ds2.train.average_models import average

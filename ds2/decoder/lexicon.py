@@ -112,14 +112,19 @@ class Lexicon:
 
     def number(self, tokens: Sequence[int]) -> int:
         """The number of a word; NO_WORD if it is not in the lexicon."""
+        node = self.node(tokens)
+        return NO_WORD if node is None else int(self.trie.words[node])
+
+    def node(self, tokens: Sequence[int]) -> int | None:
+        """The node of the beginning of a word; None if no word begins so."""
         node, trie = 0, self.trie
         for token in tokens:
             first, end = trie.first[node : node + 2]
             arc = first + np.searchsorted(trie.tokens[first:end], token)
             if arc == end or trie.tokens[arc] != token:
-                return NO_WORD
+                return None
             node = trie.children[arc]
-        return int(trie.words[node])
+        return int(node)
 
 
 def look_ahead(trie: Trie, gains: np.ndarray) -> np.ndarray:

@@ -32,7 +32,7 @@ class DecoderOptions:
         beam: Width of the prefix beam search; 0 decodes greedily.
         hot: Word or 'phrase of words' to prefer, by default by 5 nats, or WORD=NATS for each word, at most 15, and for
             all words of a phrase together at least -100; repeatable. How a word sounds that the model does not know is
-            guessed from its letters. A word with capitals keeps them.
+            guessed from its letters; ds2 tune-decoder takes a lexicon. A word with capitals keeps them.
         rescore: Larger language model that rescores the n-best hypotheses; also in KenLM's binary form.
         punctuate: Write capitals and punctuation, if the bundle has them.
         figures: With punctuation, write numbers as figures: $20, May 25th, 1984.

@@ -15,7 +15,7 @@ from ds2.bundle import Bundle
 from ds2.model.config import ModelConfig
 from ds2.train.finite_weights import load_finite
 from ds2.utils.errors import InputError
-from ds2.utils.model_names import is_packaged
+from ds2.utils.model_names import FINE_TUNED, is_packaged
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +59,9 @@ def average(paths: Sequence[str | Path]) -> Bundle:
     }
     of = [_named(Path(path)) | bundle.training for path, bundle in zip(paths, bundles, strict=True)]
     searching = next((bundle for bundle in bundles if bundle.language_model is not None), first)
+    tuned = [each for path in paths if (each := Path(path).with_name(FINE_TUNED)).is_file()]
+    if tuned and searching.language_model is None:
+        logger.warning("none of them holds a language model, which %s has: average such files", tuned[0])
     return replace(searching, weights=weights, training={"version": of[0].get("version"), "average_of": of})
 
 

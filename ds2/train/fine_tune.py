@@ -4,8 +4,10 @@ OUTPUT/
   train.jsonl, dev.jsonl     the manifest, normalised and split: dev chooses the epoch
   lexicon.txt                pronunciations from the bundle, where the model has an output for phones
   fine-tuned.safetensors     the best epoch with the search, language model and vocabulary of the bundle
+  with_search.json           the WER of both with their whole search, for the report
 """
 
+import json
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,10 +32,11 @@ from ds2.train.finite_weights import load_finite
 from ds2.train.run_folder import check_name
 from ds2.utils.config import from_dict, override
 from ds2.utils.errors import InputError
-from ds2.utils.files import make_folder, write_lines
+from ds2.utils.files import make_folder, write_lines, write_text
 from ds2.utils.model_names import FINE_TUNED, locate
 
 FEW_TIMES = 2  # a text occurs so often on average, at most, where sentences are kept apart
+WITH_SEARCH = "with_search.json"
 DEV = 0.1  # share of the manifest that chooses the epoch and ends the training
 BATCH_SIZE = 8  # utterances: a little data still gives many updates
 UPDATES = 400  # about so many, unless the dev set ends the training sooner
@@ -195,6 +198,11 @@ def save_fine_tuned(model: str, manifest: Path, output: Path) -> Path:
     path = output / FINE_TUNED
     with_search_of(Bundle.load(model), Bundle.load(output / "best.safetensors"), manifest).save(path)
     return path
+
+
+def write_with_search(run: Path, model: str, before: float, after: float) -> None:
+    """Keeps for the report the WER on the dev set of the model that training began from, and of the fine-tuned one."""
+    write_text(run / WITH_SEARCH, json.dumps({"model": model, "before": before, "after": after}) + "\n")
 
 
 def with_search_of(start: Bundle, tuned: Bundle, manifest: Path) -> Bundle:

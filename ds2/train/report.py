@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import platform
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,12 +23,13 @@ from ds2.text import Tokenizer
 from ds2.train import plots
 from ds2.train.best_epoch import best_of
 from ds2.train.checkpoint import load_checkpoint
+from ds2.train.fine_tune import WITH_SEARCH
 from ds2.train.fingerprint import OF_DATA, fixed_values, saved_config
 from ds2.train.metrics import read_metrics
 from ds2.train.network_drawing import network_drawing
 from ds2.utils.config import dotted_keys
 from ds2.utils.errors import InputError
-from ds2.utils.files import write_text
+from ds2.utils.files import read_text, write_text
 from ds2.utils.pages import as_html, filled
 from ds2.utils.version import VERSION
 
@@ -83,7 +85,7 @@ def _page(run: Path) -> str:
     parts = {
         "SCRIPT_HASH": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "TITLE": as_html(run.resolve().name),
-        "TILES": "".join(_tiles(history, bundle, config)),
+        "TILES": "".join(_tiles(history, bundle, config, _with_search(run / WITH_SEARCH))),
         "LINKS": "".join(f'<a href="#{name}">{title}</a>' for name, title, _ in sections),
         "SECTIONS": "".join(
             f'<section id="{name}"><h2>{title}</h2>{content}</section>' for name, title, content in sections
@@ -92,11 +94,21 @@ def _page(run: Path) -> str:
     return filled(page, parts)
 
 
-def _tiles(history: Sequence[dict[str, Any]], bundle: Bundle, config: dict[str, Any]) -> Iterator[str]:
+def _with_search(path: Path) -> dict[str, str]:
+    """Of a fine-tuning, the WER with the whole search, and what it is of."""
+    if not path.exists():
+        return {}
+    found = json.loads(read_text(path))
+    return {f"{found['after']:.1%}": f"dev WER after fine-tuning, with the whole search; before {found['before']:.1%}"}
+
+
+def _tiles(
+    history: Sequence[dict[str, Any]], bundle: Bundle, config: dict[str, Any], first: dict[str, str]
+) -> Iterator[str]:
     best = best_of(history)
     parameters = sum(tensor.numel() for tensor in bundle.weights.values())
     seconds = sum(epoch["seconds"] for epoch in history)
-    facts = {
+    facts = first | {
         f"{best['wer']:.2%}": f"dev WER of the best epoch, {best['epoch']}, without a language model (greedy)",
         f"{best['cer']:.2%}": "its CER",
         f"{len(history)} of {config['epochs']}": "epochs",

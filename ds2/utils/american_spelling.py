@@ -20,8 +20,9 @@ _RULES = (
 )
 _WORDS = {
     "aluminium": "aluminum", "cheque": "check", "cosy": "cozy", "defence": "defense", "draught": "draft",
-    "fulfil": "fulfill", "grey": "gray", "jewellery": "jewelry", "judgement": "judgment", "licence": "license",
-    "mould": "mold", "moustache": "mustache", "offence": "offense", "okay": "ok", "plough": "plow",
+    "enquiry": "inquiry", "fulfil": "fulfill", "grey": "gray", "jewellery": "jewelry", "judgement": "judgment",
+    "licence": "license", "mould": "mold", "moustache": "mustache", "offence": "offense", "okay": "ok",
+    "plough": "plow", "practise": "practice", "practised": "practiced", "practising": "practicing",
     "programme": "program", "pyjamas": "pajamas", "sceptical": "skeptical", "skilful": "skillful", "sulphur": "sulfur",
     "tyre": "tire",
 }  # fmt: skip

@@ -87,6 +87,19 @@ def test_letters_lie_on_the_frames_of_their_phones(lm: NGram) -> None:
     assert all(0.8 < confidence < 1.0 for confidence in found.confidences)
 
 
+@pytest.mark.parametrize(("short", "long", "shown"), [("to", "cats", "to"), ("cats", "to", "")])
+def test_a_word_that_may_go_on_is_shown_where_no_longer_one_is_more_frequent(
+    lm: NGram, short: str, long: str, shown: str
+) -> None:
+    pronunciations = Pronunciations.of({short: [(T, UW)], long: [(T, UW, K)]})
+    config = BeamConfig(closed=True, cumulative_probability=1.0)
+    searching = PronouncingDecoder(config, pronunciations, lm, LETTERS, outputs=7)
+    stream, [frames] = searching.begin(), posteriors([T, UW, 1])
+    for part, expected in ((frames[:6], shown), (frames[6:], short)):
+        searching.step([stream], [part])
+        assert text(searching.partial(stream).tokens) == expected
+
+
 def test_frame_by_frame_is_the_same_as_at_once(lm: NGram) -> None:
     log_probs = posteriors([T, UW, 1, K, AE, T, S])
     searching = decoder(lm)

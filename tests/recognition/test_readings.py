@@ -48,6 +48,7 @@ WORDS = (
         ("My neighbour's grey colour programme", "my neighbor's gray color program"),
         ("We traveled to the theater and organized it.", "we travelled to the theatre and organised it"),
         ("OK then", "okay then"),
+        ("we practiced", "we practised"),
         ("some skillful co-ordination", "some skillful coordination"),
         ("rearranged parts", "re arranged parts"),
     ],

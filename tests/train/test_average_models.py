@@ -37,6 +37,18 @@ def test_models_without_a_common_start_are_named(tmp_path: Path, caplog: pytest.
     assert message.startswith(f"{paths[2]} did not begin where {paths[1]} did (the cosine of their weights is -1.00)")
 
 
+def test_the_search_of_fine_tunings_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    runs = [tmp_path / name for name in "ab"]
+    for run in runs:
+        run.mkdir()
+        saved(run / "best.safetensors", 1.0)
+        saved(run / "fine-tuned.safetensors", 1.0)
+    average([run / "best.safetensors" for run in runs])
+    assert caplog.messages == [
+        f"none of them holds a language model, which {runs[0]}/fine-tuned.safetensors has: average such files"
+    ]
+
+
 def test_models_of_another_kind_are_refused(tmp_path: Path) -> None:
     first = saved(tmp_path / "a.safetensors", 1.0)
     for other in (

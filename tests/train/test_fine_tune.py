@@ -17,6 +17,7 @@ from ds2.model.config import ConvolutionConfig, ModelConfig
 from ds2.recognition.bundled_search import bundled_pronunciations
 from ds2.train.config import DataConfig, TrainConfig
 from ds2.train.fine_tune import MOST_EPOCHS, fine_tuning, save_fine_tuned, with_search_of
+from ds2.train.report import write_run_report
 from ds2.train.trainer import Trainer
 from ds2.utils.config import to_dict
 from ds2.utils.errors import InputError
@@ -35,12 +36,16 @@ def test_known_letters_keep_the_alphabet_the_convolutions_and_the_vocabulary(
     assert "the error rates of the epochs are without a language model" in said
     assert f"the model to use will be {output / 'fine-tuned.safetensors'}" in said
     few = "; so few say little, compare both by ds2 eval on others"
-    assert (found := re.search(rf"dev.jsonl, 1 utterance: WER ([\d.]+)% before, ([\d.]+)% after{few}(.*)\n", said))
+    found = re.search(rf"dev.jsonl, 1 utterance: WER ([\d.]+)% before, ([\d.]+)% after{few}(.*)\n", said)
+    assert found is not None
     assert ("keep it" in found[3]) == (float(found[2]) > float(found[1]))
     assert (
         f"still that of digits-streaming: ds2 calibrate OTHERS.jsonl --model {output / 'fine-tuned.safetensors'}"
         in said
     )
+    write_run_report(output, output / "report.html")
+    tile = f"<b>{found[2]}%</b><span>dev WER after fine-tuning, with the whole search; before {found[1]}%"
+    assert tile in (output / "report.html").read_text()
     before, after = Bundle.load(locate("digits-streaming")), Bundle.load(output / "fine-tuned.safetensors")
     assert after.tokens == before.tokens
     assert after.vocabulary == before.vocabulary
