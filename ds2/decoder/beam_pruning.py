@@ -5,7 +5,10 @@ import math
 import numpy as np
 
 from ds2.text import BLANK
+from ds2.utils.fast_exp import exponential
 from ds2.utils.jit import inlined
+
+LEAST = -80.0  # nats; less is no probability
 
 
 @inlined
@@ -20,7 +23,8 @@ def choose(frame, settings, scratch):  # type: ignore[no-untyped-def]
         chances[settings.space] = math.exp(frame[settings.space])
     limited = settings.cumulative_probability < 1.0 or settings.max_symbols < len(frame)
     if settings.spells and settings.closed and not limited:
-        return _choose_all(frame, settings, scratch)
+        all_chances(frame, chances)
+        return len(frame) - (1 if settings.space < 0 else 2)  # the lexicon chooses among them
     # The labels leave a heap one by one, the most probable first: most frames need few of many outputs.
     waiting = _likely(frame, settings, scratch.heap)
     reached, tried, kept, blank_waits = 0.0, 0, 0, True
@@ -49,14 +53,11 @@ def choose(frame, settings, scratch):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _choose_all(frame, settings, scratch):  # type: ignore[no-untyped-def]
-    """All labels but the space, in no order: the lexicon says which of them may follow."""
-    kept = 0
-    for symbol in range(1, len(frame)):
-        scratch.chances[symbol] = math.exp(frame[symbol])
-        scratch.chosen[kept] = symbol
-        kept += symbol != settings.space
-    return kept
+def all_chances(frame, chances):  # type: ignore[no-untyped-def]
+    """(V,) log-probabilities -> (V,) probabilities, 0 of the blank: no entry has it as a label."""
+    for symbol in range(len(frame)):
+        chances[symbol] = exponential(frame[symbol]) if frame[symbol] > LEAST else 0.0
+    chances[BLANK] = 0.0
 
 
 @inlined
@@ -96,6 +97,10 @@ def _precedes(frame, symbol, other):  # type: ignore[no-untyped-def]
 @inlined
 def forget(labels, settings, scratch):  # type: ignore[no-untyped-def]
     """Sets the chances of the chosen labels back to 0."""
+    if labels + 2 >= len(scratch.chances):  # all but the blank and the space
+        for symbol in range(len(scratch.chances)):
+            scratch.chances[symbol] = 0.0
+        return
     for k in range(labels):
         scratch.chances[scratch.chosen[k]] = 0.0
     if settings.space >= 0:
@@ -110,8 +115,10 @@ def select(count, top, floor, width, scratch):  # type: ignore[no-untyped-def]
         return 0
     scores, spare, least, over, left = scratch.scores, scratch.spare, top * floor, np.int64(0), 0
     for number in range(count):
-        spare[over] = scores[number]
-        over += scores[number] >= least
+        spare[over], scratch.kept[over] = scores[number], number
+        over += scores[number] >= least and scores[number] > 0.0
+    if over <= width:
+        return over
     # Where too many are above the floor, the lowest score that still has a place is the new floor; `equal` prefixes
     # with exactly this score have a place as well.
     equal = width  # number of elements equal to the lowest that may be kept

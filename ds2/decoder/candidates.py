@@ -48,11 +48,12 @@ def extend_all(frame, labels, least, beam, scratch, tables):  # type: ignore[no-
         # than those that are tried.
         first, past = scoring.following(entry, tables)
         if past - first <= labels:
-            for arc in range(first, past):
-                symbol = np.int64(tables.lexicon.tokens[arc])
+            # An index without a sign is not tested for counting from the end.
+            for arc in range(np.uint64(first), np.uint64(past)):
+                symbol = np.uint64(tables.lexicon.tokens[arc])
                 # Most would become too improbable.
                 if both * chances[symbol] * tables.growths[arc] >= least and active[symbol] == NONE:
-                    new += _along(new, i, arc, frame, least, beam, scratch, tables)
+                    new += _along(new, i, np.int64(arc), frame, least, beam, scratch, tables)
         else:
             growth = math.exp(scoring.largest_gain(entry, tables))
             for k in range(labels):
@@ -99,6 +100,8 @@ def _along(new, i, arc, frame, least, beam, scratch, tables):  # type: ignore[no
     if chance <= 0.0:
         return 0
     gain = scoring.gain_within(entry, node, beam.counters[0], tables)
+    # Only an eager search gains something else at the end of a word than is known of the arc beforehand.
+    chance *= math.exp(gain) if tables.settings[0].eager else tables.growths[arc]
     return _make_candidate(new, i, symbol, chance, gain, entry.lm, node, least, beam, scratch)
 
 
@@ -110,14 +113,14 @@ def _add(new, i, symbol, chance, least, beam, scratch, tables):  # type: ignore[
     allowed, gain, state, node = scoring.extend(beam.entries[i], symbol, beam.counters[0], tables)
     if not allowed:
         return 0
+    if gain != 0.0:
+        chance *= math.exp(gain)
     return _make_candidate(new, i, symbol, chance, gain, state, node, least, beam, scratch)
 
 
 @inlined
 def _make_candidate(new, i, symbol, chance, gain, state, node, least, beam, scratch):  # type: ignore[no-untyped-def]
     """Makes entry i with one more label candidate `new`, if it is probable enough; returns whether it did."""
-    if gain != 0.0:
-        chance *= math.exp(gain)
     if chance < least or chance <= 0.0:
         return 0
     candidate = scratch.candidates[new]

@@ -94,6 +94,7 @@ class FrameScores(NamedTuple):
 
     scores: np.ndarray  # (S,) log-probabilities of the symbols
     shares: np.ndarray  # (K, K) share of a label's probability, [a, b], that b has after a; (0, 0): it has all of it
+    losses: np.ndarray  # (K, K) their logarithms
     labels: np.ndarray  # (S,) the label that each symbol stands for; 0, the space, stands for the beginning as well
 
 
@@ -199,8 +200,9 @@ def start_run(i, place, symbol, frame, beam, stays):  # type: ignore[no-untyped-
 def _score_after(frame, before, symbol):  # type: ignore[no-untyped-def]
     """Log-probability of a symbol after another one, of which it has a share."""
     if len(frame.shares) == 0:
-        return frame.scores[symbol]
-    return frame.scores[symbol] + math.log(share(frame, before, symbol))
+        return np.float64(frame.scores[symbol])
+    loss = frame.losses[0 if before == ROOT else frame.labels[before], frame.labels[symbol]]
+    return np.float64(frame.scores[symbol] + loss)
 
 
 @inlined

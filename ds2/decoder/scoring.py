@@ -56,6 +56,7 @@ class SearchTables(NamedTuple):
     lexicon: Trie
     ahead: np.ndarray  # (N,) gain of the best single word at or below each node of the lexicon; 0 at the root
     growths: np.ndarray  # (A,) by what each arc of the lexicon multiplies a probability, at most; (0,): not closed
+    endings: np.ndarray  # (N,) by what a space multiplies the probability of an entry at each node, at most
     boosts: np.ndarray  # (words,) of the lexicon
     phrases: PhraseTables
     # The language model's number of each word of the lexicon or, without one, of each token; -1: none.
@@ -186,8 +187,9 @@ def cannot_end(entry, chance, least, tables):  # type: ignore[no-untyped-def]
         return False
     if _is_known(entry.lexicon, tables):
         return chance < least
-    given = tables.ahead[entry.lexicon] if entry.lexicon != OUTSIDE else 0.0
-    return chance * math.exp(tables.settings[0].most_at_end - given) < least
+    if entry.lexicon == OUTSIDE:
+        return chance * math.exp(tables.settings[0].most_at_end) < least
+    return chance * tables.endings[entry.lexicon] < least
 
 
 @inlined

@@ -35,10 +35,11 @@ def search_frames(beam: Beam, log_probs: np.ndarray, tables: SearchTables, bipho
     `biphones`: (T, K, K) nats, at most 0, [a, b]: what label b loses after label a (ds2/model/biphones.py).
     """
     outputs, settings, done = log_probs.shape[1], tables.settings[0], 0
-    shares = NO_BIPHONES if biphones is None else np.exp(biphones)
+    losses = NO_BIPHONES if biphones is None else biphones
+    shares = np.exp(losses)
     scratch = make_scratch(outputs, 64, 256, settings)
     while True:
-        done, most = search(log_probs, shares, done, beam, scratch, tables)
+        done, most = search(log_probs, shares, losses, done, beam, scratch, tables)
         if done == len(log_probs):
             return beam
         count = int(beam.counters["entries"][0])
@@ -76,7 +77,7 @@ def _larger(values: np.ndarray, size: int) -> np.ndarray:
 
 
 @without_references
-def search(log_probs, shares, done, beam, scratch, tables):  # type: ignore[no-untyped-def]
+def search(log_probs, shares, losses, done, beam, scratch, tables):  # type: ignore[no-untyped-def]
     """Continues from frame `done`, until all are done or one needs more room: (frames done, candidates of that one)."""
     counters, settings = beam.counters[0], tables.settings[0]
     floor, began, most, fits = math.exp(-settings.score_threshold), done, 0, True
@@ -86,7 +87,8 @@ def search(log_probs, shares, done, beam, scratch, tables):  # type: ignore[no-u
         most = candidates.most_candidates(labels, beam, tables)
         fits = _has_room(most, beam, scratch, settings)
         if fits:
-            frame = FrameScores(log_probs[done], shares[min(done, len(shares) - 1)], tables.labels)
+            place = min(done, len(shares) - 1)
+            frame = FrameScores(log_probs[done], shares[place], losses[place], tables.labels)
             _move_on(frame, labels, floor, beam, scratch, tables)
             beam = Beam(beam.later, beam.entries, beam.nodes, beam.runs, beam.arcs, beam.counters)
             done += 1

@@ -58,7 +58,8 @@ def make_tables(space: SearchSpace) -> SearchTables:
     copies = np.zeros(0, np.int64) if labels is None else np.asarray(labels, np.int64)
     automaton = EMPTY if lm is None else lm.automaton
     growths = _growths(trie, ahead, settings[0]) if config.closed else np.zeros(0)
-    return SearchTables(settings, automaton, trie, ahead, growths, boosts, phrases, numbers, copies)
+    endings = np.exp(most_at_end - ahead)
+    return SearchTables(settings, automaton, trie, ahead, growths, endings, boosts, phrases, numbers, copies)
 
 
 def _growths(trie: Trie, ahead: np.ndarray, settings: np.void) -> np.ndarray:

@@ -145,9 +145,11 @@ def _write_all(packed, bits, numbers):  # type: ignore[no-untyped-def]
 @inlined
 def read_number(packed, bits, place):  # type: ignore[no-untyped-def]
     """Number `place` of those of so many bits each, at most 32."""
-    at = place * bits
-    pair = np.int64(packed[at >> 5]) | np.int64(packed[(at >> 5) + 1]) << 32
-    return (pair >> (at & 31)) & ((1 << bits) - 1)
+    # An index without a sign is not tested for counting from the end.
+    one, five, word, bits = np.uint64(1), np.uint64(5), np.uint64(32), np.uint64(bits)
+    at = np.uint64(place) * bits
+    pair = np.uint64(packed[at >> five]) | np.uint64(packed[(at >> five) + one]) << word
+    return np.int64((pair >> (at & (word - one))) & ((one << bits) - one))
 
 
 @compiled
