@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ds2.decoder.config import POSSESSIVE
+
 
 class PhraseTables(NamedTuple):
     """What S states gain by the words of a lexicon. The words of the phrases have a column each, all others the first.
@@ -39,6 +41,12 @@ def split_hot(hot: Mapping[str, float]) -> tuple[dict[str, float], dict[str, flo
 def words_of(hot: Mapping[str, float]) -> list[str]:
     """The words of words and phrases, each once."""
     return list(dict.fromkeys(word for text in hot for word in text.split()))
+
+
+def with_possessives(hot: Mapping[str, float]) -> dict[str, float]:
+    """The same, and the possessives of single words, which gain as much: Anita, Anita's."""
+    single = (word for word in hot if " " not in word and not word.endswith(POSSESSIVE))
+    return {word + POSSESSIVE: hot[word] for word in single} | dict(hot)
 
 
 def phrase_tables(phrases: Mapping[str, float], numbers: Mapping[str, Sequence[int]], words: int) -> PhraseTables:

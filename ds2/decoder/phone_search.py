@@ -20,7 +20,7 @@ import numpy as np
 
 from ds2.decoder.beam import PARALLEL_FRAMES, BeamDecoder, BeamStream
 from ds2.decoder.config import BeamConfig
-from ds2.decoder.hot_phrases import words_of
+from ds2.decoder.hot_phrases import with_possessives, words_of
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import NO_WORD, Lexicon
 from ds2.decoder.nbest import Reading
@@ -106,6 +106,7 @@ class PronouncingDecoder:
     def _hot(self, lexicon: Lexicon, boosts: Mapping[str, float]) -> Lexicon:
         if not boosts:
             return lexicon
+        boosts = with_possessives(boosts)
         numbers: dict[str, list[int]] = {word: [] for word in words_of({**lexicon.phrases, **boosts})}
         for number, word in enumerate(self.words):
             if word in numbers:

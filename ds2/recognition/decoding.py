@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ds2.decoder.beam import BeamDecoder
-from ds2.decoder.config import CLOSED_BEAM_WIDTH, BeamConfig
+from ds2.decoder.config import CLOSED_BEAM_WIDTH, POSSESSIVE, BeamConfig
 from ds2.decoder.hot_phrases import words_of
 from ds2.decoder.letter_to_sound import with_guesses
 from ds2.decoder.lexicon import NO_WORD, Lexicon
@@ -89,17 +89,21 @@ def pronunciations_for(
     return known.among([*lm.words, *lacking]) if lacking else found
 
 
-def _pronounced_hot(pronunciations: Pronunciations, hot: Sequence[str], tokenizer: Tokenizer) -> Pronunciations:
+def _pronounced_hot(pronunciations: Pronunciations, typed: Sequence[str], tokenizer: Tokenizer) -> Pronunciations:
     """With pronunciations of all hot words that the model can spell: their letters say how they sound where words have
     spaces. Logs which are guesses, and which words have none."""
-    spaced = " " in tokenizer.index
+    spaced, known = " " in tokenizer.index, pronunciations.known()
+    # A name that is new has a possessive, where any word has one.
+    hot, new = list(typed), [word for word in typed if word not in known]
+    if new and any(word.endswith(POSSESSIVE) for word in known):
+        hot += [word + POSSESSIVE for word in new if not word.endswith(POSSESSIVE)]
     guessed = with_guesses(pronunciations, spellable(hot, tokenizer)) if spaced else pronunciations
     found = guessed.known()
-    if new := sorted(found - pronunciations.known()):
+    if new := sorted(found.intersection(new)):
         logger.warning(
             "hot: %s: unknown to the model; how that sounds is guessed from the letters", some_of(new, 20, "word")
         )
-    if silent := sorted(set(hot) - found):
+    if silent := sorted(set(typed) - found):
         remedy = "; write numbers as words" if any(map(str.isdigit, "".join(silent))) else ""
         logger.warning("hot: %s: without a pronunciation, and not found%s", some_of(silent, 20, "word"), remedy)
     return guessed

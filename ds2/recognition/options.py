@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ds2.decoder.config import HOT_BOOST, LARGEST_WEIGHT, MOST
+from ds2.decoder.config import HOT_BOOST, LARGEST_WEIGHT, MOST, POSSESSIVE
 from ds2.text import normalize, split_words
 from ds2.utils.errors import ParameterError
 
@@ -76,11 +76,13 @@ def hot_arguments(hot: str | Sequence[str] | Mapping[str, float]) -> tuple[str, 
 def hot_forms(arguments: Iterable[str]) -> dict[str, str]:
     """ "McDonald=3.5" -> {"mcdonald": "McDonald"}: how hot words are written that have capitals, and hot phrases.
 
-    The words of a phrase have them there alone, as in 'New Year'.
+    The words of a phrase have them there alone, as in 'New Year'; possessives of words have them, too.
     """
     typed = (argument.partition("=")[0].strip() for argument in _divided(arguments))
     forms = ((form.lower(), form) for form in typed)
-    return {word: form for word, form in forms if word == normalize(form) and (form != word or " " in word)}
+    found = {word: form for word, form in forms if word == normalize(form) and (form != word or " " in word)}
+    single = (word for word in found if " " not in word and not word.endswith(POSSESSIVE))
+    return {word + POSSESSIVE: found[word] + POSSESSIVE for word in single} | found
 
 
 def _divided(arguments: Iterable[str]) -> Iterator[str]:

@@ -42,6 +42,7 @@ BATCH_SIZE = 8  # utterances: a little data still gives many updates
 UPDATES = 400  # about so many, unless the dev set ends the training sooner
 FEWEST_EPOCHS, MOST_EPOCHS, PATIENCE = 5, 30, 4
 RATE, NEW_ALPHABET_RATE = 1e-4, 3e-4  # a new output layer has more to learn
+PHONES_RATE = 2e-5  # the scores of biphones stay as they are, and must go on to fit the layers below them
 NEW_ALPHABET_FROZEN_EPOCHS = 2  # in which that layer alone is trained
 
 logger = logging.getLogger(__name__)
@@ -158,13 +159,14 @@ def _check_numbers(utterances: Iterable[Utterance], unknown: set[str]) -> None:
 def chosen(bundle: Bundle, utterances: int, letters: NewLetters) -> dict[str, Any]:
     """The values of the configuration that follow from the amount of data and the letters that the model lacks."""
     epochs, another = math.ceil(UPDATES * BATCH_SIZE / utterances), letters.another_language
+    rate = NEW_ALPHABET_RATE if another else PHONES_RATE if bundle.phones else RATE
     return {
         "model": bundle.config,
         "epochs": min(MOST_EPOCHS, max(FEWEST_EPOCHS, epochs)),
         "patience": PATIENCE,
         "batch_size": BATCH_SIZE,
         "sortagrad": False,
-        "optimizer": {"name": "adamw", "learning_rate": NEW_ALPHABET_RATE if another else RATE},
+        "optimizer": {"name": "adamw", "learning_rate": rate},
         "start": {
             "add_letters": bool(letters.places),
             "freeze": ["convolutions", "recurrent"] if another else hearing(ModelConfig.of(bundle)),

@@ -43,4 +43,5 @@ def _facts(layer: LayerSummary, observed: Mapping[str, Any]) -> Iterator[str]:
     if (zeros := observed.get("sparsity", {}).get(layer.name)) is not None:
         yield f"{zeros:.0%} of the activations are 0"
     if norms := observed.get("norms", {}).get(layer.name):
-        yield "norm of the weights {:.3g}, of their gradient {:.3g}".format(*norms)
+        # Phones have a loss of their own, which is not that of the observed letters.
+        yield f"norm of the weights {norms[0]:.3g}" + (f", of their gradient {norms[1]:.3g}" if norms[1] else "")

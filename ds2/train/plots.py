@@ -180,8 +180,9 @@ def curves(history: Sequence[Mapping[str, Any]]) -> str:
     axes[0].plot(epochs, [epoch["dev_loss"] for epoch in history], color=ORANGE, marker="o", ms=3, label="dev")
     axes[0].set(title="loss, nats per utterance", yscale="log")
     axes[0].legend(frameon=False)
-    axes[1].plot(epochs, [100 * epoch["wer"] for epoch in history], color=ORANGE, marker="o", ms=3, label="words")
-    axes[1].plot(epochs, [100 * epoch["cer"] for epoch in history], color=GREY, marker="o", ms=3, label="characters")
+    for key, colour, label in (("wer", ORANGE, "words"), ("cer", GREY, "characters"), ("per", BLUE, "phones")):
+        if all(key in epoch for epoch in history):
+            axes[1].plot(epochs, [100 * epoch[key] for epoch in history], color=colour, marker="o", ms=3, label=label)
     axes[1].set(title="dev errors without a language model, %", ylim=(0, None))
     axes[1].legend(frameon=False)
     axes[2].plot(epochs, [epoch["learning_rate"] for epoch in history], color=BLUE, marker="o", ms=3)

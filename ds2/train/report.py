@@ -108,7 +108,10 @@ def _tiles(
     best = best_of(history)
     parameters = sum(tensor.numel() for tensor in bundle.weights.values())
     seconds = sum(epoch["seconds"] for epoch in history)
-    facts = first | {
+    facts = dict(first)
+    if "per" in best:
+        facts[f"{best['per']:.2%}"] = f"dev PER of epoch {best['epoch']}, the best by it"
+    facts |= {
         f"{best['wer']:.2%}": f"dev WER of the best epoch, {best['epoch']}, without a language model (greedy)",
         f"{best['cer']:.2%}": "its CER",
         f"{len(history)} of {config['epochs']}": "epochs",
@@ -167,7 +170,8 @@ def _error_listing(config: dict[str, Any], bundle: Bundle) -> Iterator[str]:
         return
     counted = [(word_errors(utterance.text, text), utterance, text) for utterance, text in decoded]
     wrong = sorted((row for row in counted if row[0].errors), key=lambda row: -row[0].errors)
-    yield f"<p>{len(decoded) - len(wrong)} of {len(decoded)} dev utterances are without errors. Wrong words are red, "
+    yield "<p>By the letters alone, without a language model: "
+    yield f"{len(decoded) - len(wrong)} of {len(decoded)} dev utterances are without errors. Wrong words are red, "
     yield "words of the reference are struck through.</p><table><tr><th>errors<th>utterance<th>file</tr>"
     for errors, utterance, text in wrong[:WORST]:
         yield f"<tr><td>{errors.errors} of {errors.reference_length}<td>{_marked_edits(utterance.text, text)}"

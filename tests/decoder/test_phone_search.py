@@ -77,6 +77,18 @@ def test_hot_words_can_be_changed_afterwards(lm: NGram) -> None:
         assert text(found.tokens) == expected
 
 
+def test_the_possessive_of_a_hot_word_gains_as_much(lm: NGram) -> None:
+    letters = {**LETTERS, "'": len(LETTERS)}
+    pronunciations = Pronunciations.of({"to": [(T, UW)], "two's": [(T, UW)]})
+    log_probs = posteriors([T, UW])
+    log_probs = torch.cat([log_probs[..., :1], log_probs], 2)
+    for hot, expected in (({}, "to"), ({"two": 18.0}, "two's")):
+        config = BeamConfig(closed=True, cumulative_probability=1.0)
+        searching = PronouncingDecoder(config, pronunciations, lm, letters, hot, outputs=7)
+        [[found, *_]] = searching(log_probs, torch.tensor([log_probs.shape[1]]))
+        assert "".join("_ abcdefghijklmnopqrstuvwxyz'"[token] for token in found.tokens) == expected
+
+
 def test_letters_lie_on_the_frames_of_their_phones(lm: NGram) -> None:
     """cats: K on frames 0 and 1, AE on 3 and 4, T on 6 and 7, S on 9 and 10; two: three letters on two phones."""
     log_probs = posteriors([K, AE, T, S, 1, T, UW])

@@ -46,6 +46,7 @@ def test_hot_words_are_written_as_they_are_typed() -> None:
     arguments = ["Tencent", "McDonald's=3.5", "deep", "AT&T", "New Year", "sine die"]
     assert hot_forms(arguments) == {
         "tencent": "Tencent",
+        "tencent's": "Tencent's",
         "mcdonald's": "McDonald's",
         "new year": "New Year",
         "sine die": "sine die",
