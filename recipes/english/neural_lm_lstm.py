@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ds2.utils.activations import sigmoid, tanh
 from ds2.model.recurrent_autograd import Product, flat
+from ds2.utils.activations import sigmoid, tanh
 from ds2.utils.bfloat16 import real, store
 from ds2.utils.fast_exp import REORDER
 from ds2.utils.jit import njit
