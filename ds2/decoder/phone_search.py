@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 SPACE = 1  # the output between words
 FIRST = 2  # the first output that is a phone
 BLOCK = 5000  # frames that are searched at once
-TINY = 1e-6  # nats
 READ_MORE = 210  # hypotheses that are read beyond the n-best: many are one text in several pronunciations
 COPIES = 6  # copies of each phone, itself included; rarer homophones beyond this number are not found
 IDEOGRAPHS = 64  # the same in a script without spaces, whose words are characters: many sound alike
@@ -161,26 +160,23 @@ class PronouncingDecoder:
         return [self._spelt(each, self._words(each.tokens)) for each in found] or [Hypothesis(score=-math.inf)]
 
     def partial(self, stream: BeamStream) -> Hypothesis:
-        """The best hypothesis so far, up to its last complete word: one that may go on counts where no longer word is
-        more frequent."""
+        """The best hypothesis so far, up to its last complete word: one that may go on counts if no longer word is as
+        frequent."""
         partial = self.beam.partial(stream)
         words = self._words(partial.tokens)
-        if words and " " in self.letters and not self._is_likeliest(partial.tokens[words[-1][0] :]):
+        if words and " " in self.letters and self._hopes_for_longer(partial.tokens[words[-1][0] :]):
             words.pop()
         return self._spelt(partial, words)
 
-    def _is_likeliest(self, phones: Phones) -> bool:
-        """Whether a word has ended, or is the most frequent one of those that begin with these phones; `phones` of one
-        that goes on to no word say that it has ended."""
-        config, lexicon, lm, numbers, _ = self.beam.space
+    def _hopes_for_longer(self, phones: Phones) -> bool:
+        """Whether a longer word that begins with these phones is as frequent as the word that they are; never where
+        they say that the word has ended."""
+        tables, lexicon = self.beam.tables, self.beam.space.lexicon
         assert lexicon is not None
         if (node := lexicon.node(phones)) is None:
-            return True
-        word = lexicon.trie.words[node]
-        gain = lexicon.boosts[word]
-        if lm is not None and numbers is not None:
-            gain += config.lm_weight * lm.single_log_probs[numbers[word]]
-        return bool(self.beam.tables.ahead[node] <= gain + TINY)
+            return False
+        first, past = tables.lexicon.first[node : node + 2]
+        return bool(tables.ahead[tables.lexicon.children[first:past]].max(initial=-math.inf) >= tables.ahead[node])
 
     def stable(self, stream: BeamStream) -> int:
         """How many of the first letters of `partial` all hypotheses share: those of whole words."""

@@ -205,6 +205,11 @@ export class Scorer {
     return gain + this.lm_weight * this.advance(this.state, this.sentence_end);
   }
 
+  // Whether a longer word than that at a node of the lexicon is as frequent.
+  hopesForLonger(node) {
+    return this.children.subarray(this.first[node], this.first[node + 1]).some((each) => this.ahead[each] >= this.ahead[node]);
+  }
+
   // The node of the lexicon after one more label.
   below(node, symbol) {
     if (node === OUTSIDE) return OUTSIDE;

@@ -279,19 +279,21 @@ export class BeamSearch {
     if (!this.count) return "";
     const labels = this.tree.path(node[best]);
     const isCut = broken && this.scorer.closed;
-    return this.spelt(isCut ? labels.slice(0, Math.max(0, labels.lastIndexOf(this.space))) : labels);
+    return this.spelt(isCut ? labels.slice(0, Math.max(0, labels.lastIndexOf(this.space))) : labels, last || isCut);
   }
 
-  // Labels as text: letters, or phones whose words have spellings.
-  spelt(labels) {
+  // Labels as text: letters, or phones whose words have spellings. Where the last word has not ended, it counts if no
+  // longer one that begins like it is as frequent.
+  spelt(labels, ended) {
     if (!this.spellings) return labels.map((label) => this.letters[label]).join("").split(/\s+/).filter(Boolean).join(" ");
     const words = [];
     let node = 0;
-    for (const label of [...labels, this.space]) {
+    for (const [place, label] of [...labels, this.space].entries()) {
       if (label !== this.space) node = this.scorer.below(node, label);
       else {
         const word = node > 0 ? this.scorer.words[node] : NONE;
-        if (word !== NONE) words.push(this.spellings[word]); // not the last one, where it is incomplete
+        const open = place === labels.length && !ended && this.between && this.scorer.hopesForLonger(node);
+        if (word !== NONE && !open) words.push(this.spellings[word]); // not the last one, where it is incomplete
         node = 0;
       }
     }
