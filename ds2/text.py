@@ -18,6 +18,7 @@ Units = Literal["characters", "bigrams"]
 BLANK = 0  # index of CTC's blank among the outputs of every model
 BLANK_TOKEN = "<blank>"
 MODEL_MARKS = ("<s>", "</s>", "<unk>")  # of a language model: the begin and end of a sentence, other words
+POSSESSIVE = "'s"  # of English words
 APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼ`´", "'"))
 ASCII_MARKS = {ord(mark): " " for mark in map(chr, range(128)) if not (mark.isalnum() or mark == "'")}
 FIRST_IDEOGRAPH = "\u3400"
@@ -160,6 +161,11 @@ def split_words(text: str) -> list[str]:
     if text.isascii():
         return text.split()
     return re.findall(f"{IDEOGRAPH}|(?:(?!{IDEOGRAPH})\\S)+", text)
+
+
+def possessives(words: Iterable[str]) -> dict[str, str]:
+    """Anita -> Anita's: the English possessive of each single word that is none itself."""
+    return {word: word + POSSESSIVE for word in words if " " not in word and not word.endswith(POSSESSIVE)}
 
 
 def join_words(texts: Iterable[str]) -> str:

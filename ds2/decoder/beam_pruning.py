@@ -19,12 +19,12 @@ def choose(frame, settings, scratch):  # type: ignore[no-untyped-def]
     if not math.exp(frame[BLANK]) < settings.blank_skip:
         return 0
     chosen, chances = scratch.chosen, scratch.chances
-    if settings.space >= 0:
-        chances[settings.space] = math.exp(frame[settings.space])
     limited = settings.cumulative_probability < 1.0 or settings.max_symbols < len(frame)
     if settings.spells and settings.closed and not limited:
         all_chances(frame, chances)
         return len(frame) - (1 if settings.space < 0 else 2)  # the lexicon chooses among them
+    if settings.space >= 0:
+        chances[settings.space] = math.exp(frame[settings.space])
     # The labels leave a heap one by one, the most probable first: most frames need few of many outputs.
     waiting = _likely(frame, settings, scratch.heap)
     reached, tried, kept, blank_waits = 0.0, 0, 0, True
@@ -121,14 +121,12 @@ def select(count, top, floor, width, scratch):  # type: ignore[no-untyped-def]
         return over
     # Where too many are above the floor, the lowest score that still has a place is the new floor; `equal` prefixes
     # with exactly this score have a place as well.
-    equal = width  # number of elements equal to the lowest that may be kept
-    if over > width:
-        least = _ranked(spare, over, width - 1)
-        for number in range(count):
-            equal -= scores[number] > least
+    equal, least = width, _ranked(spare, over, width - 1)  # number of elements equal to the lowest that may be kept
+    for number in range(count):
+        equal -= scores[number] > least
     # They are taken in their order, which ends ties by the number and not by the selection.
     for number in range(count):
-        if left < width and (scores[number] > least or (scores[number] == least and equal > 0 and least > 0.0)):
+        if left < width and (scores[number] > least or (scores[number] == least and equal > 0)):
             equal -= scores[number] == least
             scratch.kept[left] = number
             left += 1

@@ -37,8 +37,7 @@ def extend_all(frame, labels, least, beam, scratch, tables):  # type: ignore[no-
         while j != NONE:
             symbol = beam.nodes[beam.entries[j].node].symbol
             active[symbol] = j
-            chance = (entry.by_blank if symbol == last else both) * chances[symbol]
-            chance *= prefixes.share(frame, last, symbol)
+            chance = _before_gains(entry, last, symbol, frame, scratch)
             if chance > 0.0:
                 change = beam.entries[j].gains - entry.gains
                 stays[j].by_label += chance * math.exp(change) if change != 0.0 else chance
@@ -66,8 +65,7 @@ def extend_all(frame, labels, least, beam, scratch, tables):  # type: ignore[no-
         # The space is tried in any case, because words would not end without it; where no score of the language model
         # could keep it, the model is not asked.
         if space >= 0 and active[space] == NONE:
-            chance = (entry.by_blank if space == last else both) * chances[space]
-            chance *= prefixes.share(frame, last, space)
+            chance = _before_gains(entry, last, space, frame, scratch)
             if not scoring.cannot_end(entry, chance, least, tables):
                 new += _add(new, i, space, chance, least, beam, scratch, tables)
         # Only this entry's children were active.
@@ -79,12 +77,17 @@ def extend_all(frame, labels, least, beam, scratch, tables):  # type: ignore[no-
 
 
 @inlined
+def _before_gains(entry, last, symbol, frame, scratch):  # type: ignore[no-untyped-def]
+    """The probability of an entry with one more label, without gains; the label `last` again needs a blank."""
+    before = entry.by_blank if symbol == last else entry.by_blank + entry.by_label
+    return before * scratch.chances[symbol] * prefixes.share(frame, last, symbol)
+
+
+@inlined
 def _extend(new, i, symbol, growth, frame, least, beam, scratch, tables):  # type: ignore[no-untyped-def]
     """Like `_add`, by a label that is not the space; no gain makes more than `growth` of its probability."""
     entry = beam.entries[i]
-    last = beam.nodes[entry.node].symbol
-    chance = (entry.by_blank if symbol == last else entry.by_blank + entry.by_label) * scratch.chances[symbol]
-    chance *= prefixes.share(frame, last, symbol)
+    chance = _before_gains(entry, beam.nodes[entry.node].symbol, symbol, frame, scratch)
     if chance * growth < least:
         return 0
     return _add(new, i, symbol, chance, least, beam, scratch, tables)
@@ -94,9 +97,7 @@ def _extend(new, i, symbol, growth, frame, least, beam, scratch, tables):  # typ
 def _along(new, i, arc, frame, least, beam, scratch, tables):  # type: ignore[no-untyped-def]
     """Like `_add`, along an arc of the lexicon."""
     entry, symbol, node = beam.entries[i], np.int64(tables.lexicon.tokens[arc]), np.int64(tables.lexicon.children[arc])
-    last = beam.nodes[entry.node].symbol
-    chance = (entry.by_blank if symbol == last else entry.by_blank + entry.by_label) * scratch.chances[symbol]
-    chance *= prefixes.share(frame, last, symbol)
+    chance = _before_gains(entry, beam.nodes[entry.node].symbol, symbol, frame, scratch)
     if chance <= 0.0:
         return 0
     gain = scoring.gain_within(entry, node, beam.counters[0], tables)

@@ -6,7 +6,6 @@ from ds2.utils.config import require
 
 MOST = 1_000_000  # largest number of prefixes, symbols and hypotheses that a configuration may request
 HOT_BOOST = 5.0  # nats that a hot word gains if it names no number
-POSSESSIVE = "'s"  # that of an English hot word gains as much
 CLOSED_BEAM_WIDTH = 16  # enough if few words are possible
 LARGEST_WEIGHT = 1000.0  # of a configuration: sums of larger ones could overflow
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ds2.decoder.config import POSSESSIVE
+from ds2.text import possessives
 
 
 class PhraseTables(NamedTuple):
@@ -45,8 +45,7 @@ def words_of(hot: Mapping[str, float]) -> list[str]:
 
 def with_possessives(hot: Mapping[str, float]) -> dict[str, float]:
     """The same, and the possessives of single words, which gain as much: Anita, Anita's."""
-    single = (word for word in hot if " " not in word and not word.endswith(POSSESSIVE))
-    return {word + POSSESSIVE: hot[word] for word in single} | dict(hot)
+    return {own: hot[word] for word, own in possessives(hot).items()} | dict(hot)
 
 
 def phrase_tables(phrases: Mapping[str, float], numbers: Mapping[str, Sequence[int]], words: int) -> PhraseTables:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ds2.decoder.beam import BeamDecoder
-from ds2.decoder.config import CLOSED_BEAM_WIDTH, POSSESSIVE, BeamConfig
+from ds2.decoder.config import CLOSED_BEAM_WIDTH, BeamConfig
 from ds2.decoder.hot_phrases import words_of
 from ds2.decoder.letter_to_sound import with_guesses
 from ds2.decoder.lexicon import NO_WORD, Lexicon
@@ -21,7 +21,7 @@ from ds2.model_record import Record
 from ds2.recognition.bundled_search import bundled_model, bundled_pronunciations
 from ds2.recognition.hot_spelling import hot_spelt_by
 from ds2.recognition.options import DecoderOptions, hot_words
-from ds2.text import MODEL_MARKS, Tokenizer, count_words
+from ds2.text import MODEL_MARKS, POSSESSIVE, Tokenizer, count_words, possessives
 from ds2.utils.config import from_dict
 from ds2.utils.errors import InputError, ParameterError, some_of
 
@@ -96,7 +96,7 @@ def _pronounced_hot(pronunciations: Pronunciations, typed: Sequence[str], tokeni
     # A name that is new has a possessive, where any word has one.
     hot, new = list(typed), [word for word in typed if word not in known]
     if new and any(word.endswith(POSSESSIVE) for word in known):
-        hot += [word + POSSESSIVE for word in new if not word.endswith(POSSESSIVE)]
+        hot += possessives(new).values()
     guessed = with_guesses(pronunciations, spellable(hot, tokenizer)) if spaced else pronunciations
     found = guessed.known()
     if new := sorted(found.intersection(new)):

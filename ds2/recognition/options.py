@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ds2.decoder.config import HOT_BOOST, LARGEST_WEIGHT, MOST, POSSESSIVE
-from ds2.text import normalize, split_words
+from ds2.decoder.config import HOT_BOOST, LARGEST_WEIGHT, MOST
+from ds2.text import POSSESSIVE, normalize, possessives, split_words
 from ds2.utils.errors import ParameterError
 
 EngineName = Literal["auto", "native", "torch", "onnx"]  # what runs the model; auto: torch where it is installed
@@ -81,8 +81,7 @@ def hot_forms(arguments: Iterable[str]) -> dict[str, str]:
     typed = (argument.partition("=")[0].strip() for argument in _divided(arguments))
     forms = ((form.lower(), form) for form in typed)
     found = {word: form for word, form in forms if word == normalize(form) and (form != word or " " in word)}
-    single = (word for word in found if " " not in word and not word.endswith(POSSESSIVE))
-    return {word + POSSESSIVE: found[word] + POSSESSIVE for word in single} | found
+    return {own: found[word] + POSSESSIVE for word, own in possessives(found).items()} | found
 
 
 def _divided(arguments: Iterable[str]) -> Iterator[str]:
