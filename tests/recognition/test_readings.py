@@ -128,6 +128,7 @@ def test_other_readings_never_add_errors(said: list[str], reference: list[str]) 
 
 @given(st.lists(st.sampled_from(WORDS)))
 @example("a a thousand in thousand".split())
+@example("the july fifth five july".split())
 def test_what_was_read_alike_stays(words: list[str]) -> None:
     """A number that a text has twice, in two readings, is read in one of them."""
     text = " ".join(words)
