@@ -1,7 +1,7 @@
 """Our kernels: functions that numba compiles at their first call, and keeps for later processes.
 
 kernel(arguments) --> the library of kernels, where there is one      kernel_library.py
-                  --> numba, which the first such call imports        kernel_cache.py
+                  --> numba, which the first such call imports        kernel_cache.py, kernel_parts.py
 """
 
 import functools
@@ -66,7 +66,7 @@ class Kernel:
     @functools.cached_property
     def part(self) -> Any:
         """numba's, for calls from other kernels, of which it becomes a part."""
-        from ds2.utils.kernel_cache import part_of_others
+        from ds2.utils.kernel_parts import part_of_others
 
         return part_of_others(self.function, self.options)
 

@@ -46,16 +46,6 @@ def dispatcher_of(function: Any, options: dict[str, Any]) -> Any:
     return numba.njit(**options)(function)
 
 
-def part_of_others(function: Any, options: dict[str, Any]) -> Any:
-    """`numba.njit` for a function that is compiled into those that call it.
-
-    It is not kept, and has no code that takes arguments from Python: unpacking tuples of arrays by that was a third of
-    the time in which a search is compiled.
-    """
-    options = {**options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return numba.njit(**options)(function)
-
-
 class NoCache(Exception):
     """numba finds no folder in which it can keep machine code."""
 
