@@ -31,7 +31,6 @@ ONE_BY_ONE = frozenset(["zero", *DIGITS, *OH])  # the words of a number that is 
 PREFIXES = frozenset(
     "anti bi co ex extra inter intra micro mid mis multi non post pre pseudo re semi sub ultra un".split()
 )
-READ_ONCE_MORE = frozenset([("a", "a"), *(("the", month) for month in MONTHS)])  # a word, and what begins after it
 MOST_INITIALS = 5  # letters that are one abbreviation
 DAYS, YEAR_DIGITS = range(1, 32), 4
 HOURS = range(1, 13)
@@ -110,13 +109,10 @@ def read_alike(text: str, reference: str) -> str:
     titles |= {word: spellings.get(in_american(word), word) for word in set(words) - said - titles.keys()}
     text = " ".join(titles.get(word, word) for word in words)
     readings = {figures: words for figures, words in _in_figures(reference) if figures}
-    parts = [("", ""), *_in_figures(text)]
-    # Of "a a thousand" nothing is taken, nor of "the july fifth": what stays would be read as a number, or as a date,
-    # once more.
-    return " ".join(
-        words if (before, words.partition(" ")[0]) in READ_ONCE_MORE else readings.get(figures, words)
-        for (_, before), (figures, words) in itertools.pairwise(parts)
-    )
+    parts = [(figures, readings.get(figures, words)) for figures, words in _in_figures(text)]
+    alike = " ".join(words for _, words in parts)
+    # Of "a a thousand" and "the july fifth" nothing is taken: what stays would be read as another number or date.
+    return alike if list(_in_figures(alike)) == parts else text
 
 
 def _initials_alike(words: Sequence[str], reference: Sequence[str]) -> list[str]:
