@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.autograd.profiler import record_function
 from torch.utils.data import DataLoader
 
 from ds2.audio.augment import Augmenter
@@ -223,3 +224,14 @@ def ending_workers(loader: Loader) -> Iterator[Loader]:
     finally:
         if loader.num_workers and loader._iterator is not None:
             loader._iterator._shutdown_workers()  # type: ignore[attr-defined]
+
+
+def minibatches(loader: Loader, microbatches: int) -> Iterator[list[Batch]]:
+    """The microbatches of each minibatch in a list."""
+    batches = iter(loader)
+    while True:
+        with record_function("ds2: data"):
+            minibatch = list(itertools.islice(batches, microbatches))
+        if not minibatch:
+            return
+        yield minibatch

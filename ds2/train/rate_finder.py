@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ds2.data.dataset import Batch
-from ds2.train.data import Loader, ending_workers
-from ds2.train.trainer import Trainer, minibatches
+from ds2.train.data import Loader, ending_workers, minibatches
+from ds2.train.trainer import Trainer
 from ds2.utils.errors import InputError, ParameterError
 
 LOWEST, HIGHEST = 1e-6, 1.0

@@ -11,6 +11,7 @@ FOLDER/
 """
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +66,14 @@ def write_epoch(folder: Path, state: RunState) -> None:
         logger.warning("%d utterances skipped in this epoch, listed in %s", len(state.skipped), folder / "skipped.txt")
     write_metrics(folder / "metrics.jsonl", state.history)
     write_scalars(folder / "tensorboard", record)
-    logger.info(
-        f"epoch {record['epoch']}: loss {record['loss']:.3f}, dev loss {record['dev_loss']:.3f}, "
-        f"greedy WER {record['wer']:.2%}, CER {record['cer']:.2%}, "
-        + (f"PER {record['per']:.2%}, " if "per" in record else "")
-        + f"{record['utterances_per_second']} utterances/s"
-    )
+    speed = record["utterances_per_second"]
+    logger.info(f"epoch {record['epoch']}: loss {record['loss']:.3f}, {dev_figures(record)}, {speed} utterances/s")
+
+
+def dev_figures(record: Mapping[str, Any]) -> str:
+    """What `validate` found, for a line of the log."""
+    figures = f"dev loss {record['dev_loss']:.3f}, greedy WER {record['wer']:.2%}, CER {record['cer']:.2%}"
+    return f"{figures}, PER {record['per']:.2%}" if "per" in record else figures
 
 
 def write_batch(folder: Path, state: RunState, rank: int, minibatch: list[Batch]) -> None:

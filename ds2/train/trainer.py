@@ -9,12 +9,11 @@ numbers of threads and ranks; asynchronous training is not reproducible).
 import contextlib
 import copy
 import dataclasses
-import itertools
 import logging
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -26,7 +25,7 @@ from ds2.model.acoustic import AcousticModel
 from ds2.train.best_epoch import best_of, selection_error
 from ds2.train.checkpoint import REMEDY, load_checkpoint, save_checkpoint
 from ds2.train.config import SERVED, TrainConfig
-from ds2.train.data import Loader, TrainingData, ending_workers
+from ds2.train.data import Loader, TrainingData, ending_workers, minibatches
 from ds2.train.distributed.asynchronous import Asynchronous
 from ds2.train.distributed.backup_workers import BackupWorkers
 from ds2.train.distributed.local_sgd import LocalSGD
@@ -40,7 +39,7 @@ from ds2.train.network_activity import observe
 from ds2.train.objective import Objective
 from ds2.train.phone_loss import PhoneLoss
 from ds2.train.plots import draw_curves
-from ds2.train.run_folder import model_bundle, open_folder, write_batch, write_epoch
+from ds2.train.run_folder import dev_figures, model_bundle, open_folder, write_batch, write_epoch
 from ds2.train.run_state import RunState, random_state, restore_random_state
 from ds2.train.signals import Signals, TrainingStopped
 from ds2.train.tensorboard import LossLog, write_histograms
@@ -132,6 +131,8 @@ class Trainer:
             if self._finished() and self.ranks.first:
                 done = f"{self.folder}: training has ended after {self.state.epoch} epochs"
                 logger.info("%s; to train on in this folder, raise epochs, and patience where it is set", done)
+            if self.config.start_from is not None and self.state == RunState():
+                self._log_start()
             while not self._finished():
                 self._train_epoch(loader)
                 self._finish_epoch()
@@ -139,6 +140,12 @@ class Trainer:
             if self.ranks.first:
                 draw_curves(self.folder / "curves.png", {"": self.state.history})
         return self.best
+
+    def _log_start(self) -> None:
+        """Says what the model that training begins from makes of the dev set: the epochs are compared with it."""
+        found = self._validate()
+        if self.ranks.first:
+            logger.info("epoch 0, %s: %s", self.config.start_from, dev_figures(found))
 
     def _finished(self) -> bool:
         config, state = self.config, self.state
@@ -150,10 +157,9 @@ class Trainer:
         freeze(self.model.train(), self.config.start, state.epoch)
         self.strategy.begin_epoch()
         self.data.sampler.begin(state.epoch, state.batch)
-        title = f"epoch {state.epoch + 1}/{self.config.epochs}"
         total, done = self.data.sampler.utterances(state.epoch), state.batch * self.config.batch_size
         log = LossLog(self.folder / "tensorboard" if self.ranks.first else None, state)
-        with self._progress(title, total, done) as progress, log:
+        with self._progress(f"epoch {state.epoch + 1}/{self.config.epochs}", total, done) as progress, log:
             began, busy = time.monotonic(), time.process_time()
             for minibatch in minibatches(loader, self.config.accumulate):
                 self._train_minibatch(minibatch)
@@ -218,17 +224,14 @@ class Trainer:
         if len(state.skipped) >= self.data.sampler.utterances(state.epoch):
             first = state.skipped[0] if state.skipped else "sampling.epoch_hours is shorter than an utterance"
             raise InputError(f"epoch {state.epoch + 1}: no utterance can be trained on; {first}")
-        model = self.strategy.updater.validated
-        pronunciations = self.phone_loss.pronunciations if self.phone_loss is not None else None
-        validation = validate(model, self.data.tokenizer, self.data.dev_loader(), self.ranks, pronunciations)
-        if math.isnan(validation["wer"]):
-            raise InputError(f"{self.config.data.dev}: no utterance of the dev manifest can be read")
+        validation = self._validate()
         record = state.record(validation, self.strategy.updater.rate, self.ranks.size)
         state.history.append(record)
         better = best_of(state.history) is record
         if better:
             state.best, state.best_epoch = selection_error(record), state.epoch + 1
         if self.ranks.first:
+            model = self.strategy.updater.validated
             if better:
                 model_bundle(model, self.config, self.data, record).save(self.best)
             write_epoch(self.folder, state)
@@ -236,6 +239,14 @@ class Trainer:
         self.state = state.next_epoch()
         self._save_checkpoint()
         give_back_memory()
+
+    def _validate(self) -> dict[str, float]:
+        """The figures of the dev set with the weights of now."""
+        loader, known = self.data.dev_loader(), None if self.phone_loss is None else self.phone_loss.pronunciations
+        found = validate(self.strategy.updater.validated, self.data.tokenizer, loader, self.ranks, known)
+        if math.isnan(found["wer"]):
+            raise InputError(f"{self.config.data.dev}: no utterance of the dev manifest can be read")
+        return found
 
     def _observe(self, model: AcousticModel) -> None:
         """Records what the model does with a few dev utterances, the same ones after every epoch."""
@@ -287,14 +298,3 @@ class Trainer:
             self.state.forget()
         if self.ranks.first and self.state.epoch < self.config.epochs:
             logger.info("resuming at epoch %d, batch %d", self.state.epoch + 1, self.state.batch)
-
-
-def minibatches(loader: Loader, microbatches: int) -> Iterator[list[Batch]]:
-    """The microbatches of each minibatch in a list."""
-    batches = iter(loader)
-    while True:
-        with record_function("ds2: data"):
-            minibatch = list(itertools.islice(batches, microbatches))
-        if not minibatch:
-            return
-        yield minibatch

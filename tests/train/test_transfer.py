@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,16 @@ from ds2.bundle import Bundle
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.train.config import DataConfig, StartConfig
+from ds2.train.run_folder import dev_figures
 from ds2.train.trainer import Trainer
 from ds2.utils.errors import InputError
 
 
-def test_starts_from_a_bundle(spoken_digits: Manifests, tmp_path: Path) -> None:
-    """Weights, alphabet and feature statistics come from the bundle; the vocabulary is that of the training set."""
+def test_starts_from_a_bundle(spoken_digits: Manifests, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Weights, alphabet and feature statistics come from the bundle; the vocabulary is that of the training set.
+
+    The log begins with the bundle's own figures: those that it had when it was trained, on the same dev set.
+    """
     config = augmented_config(spoken_digits(8), epochs=1)
     start = Trainer(config, tmp_path / "start").run()
     data = dataclasses.replace(config.data, closed_vocabulary=True)
@@ -27,7 +32,13 @@ def test_starts_from_a_bundle(spoken_digits: Manifests, tmp_path: Path) -> None:
     for name, tensor in again.model.state_dict().items():
         assert torch.equal(tensor, bundle.weights[name])
     assert list(again.data.tokenizer.tokens) == bundle.tokens
+    caplog.set_level(logging.INFO, "ds2")
     assert Bundle.load(again.run()).vocabulary
+    figures = dev_figures(bundle.training)
+    assert caplog.messages[0] == f"epoch 0, {start}: {figures}"
+    caplog.clear()
+    Trainer(again.config, again.folder).run()
+    assert not any(line.startswith("epoch 0") for line in caplog.messages)
 
 
 def test_a_start_keeps_its_feature_statistics_whatever_else_changes(spoken_digits: Manifests, tmp_path: Path) -> None:
