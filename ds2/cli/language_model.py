@@ -1,15 +1,18 @@
 """ds2 lm vocabulary, build, mix, prune, compile, score, info."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
 
 from ds2.cli.languages import check_text_language
+from ds2.cli.lm_texts import warn_of_unknown, warn_of_unusual
 from ds2.cli.options import DEFAULT_COUNTING, NO_DEFAULT, Counting, CountingOptions, Maybe, Output, Paths
-from ds2.utils.errors import InputError, ParameterError, printable
+from ds2.utils.errors import InputError, ParameterError
+
+if TYPE_CHECKING:
+    from ds2.lm.orders import NGramOrder
 
 SUM_ERROR = 0.01  # of weights that were rounded
 LEAST_WEIGHT = 1e-3  # of a model that matters
@@ -59,7 +62,7 @@ def build_command(
     if language == "zh" and not characters:
         print("ds2: Chinese has no spaces, so that each sentence is one word: give --characters", file=sys.stderr)
     with repeatable(corpus) as texts, shown_log():
-        _warn_of_unusual(texts if language is None else tuple(filter(None, [counting.words])))
+        warn_of_unusual(texts if language is None else tuple(filter(None, [counting.words])))
         model = build(texts, output, config, characters, language)
     print(describe_lm(model, output))
     return 0
@@ -74,40 +77,6 @@ def _listed_words(counting: CountingOptions) -> tuple[str, ...]:
     if counting.vocabulary:
         raise ParameterError("vocabulary", "--words says which words are kept; give one of the two")
     return read_words(counting.words)
-
-
-def _warn_of_unusual(corpus: Sequence[Path]) -> None:
-    """A line on words with capitals or punctuation, which recognised text does not have."""
-    import re
-
-    from ds2.lm.texts import SAMPLE, count_unusual
-    from ds2.text import IDEOGRAPH
-
-    unusual, total = count_unusual(corpus)
-    if unusual:
-        examples = ", ".join(word for word, _ in unusual.most_common(3))
-        mandarin = "--language zh normalises Mandarin, and --characters takes it by characters"
-        remedy = mandarin if re.search(IDEOGRAPH, examples) else "--language en normalises English text"
-        print(
-            f"ds2: {unusual.total() / total:.0%} of the words of the first {SAMPLE:,} sentences have capitals or "
-            f"punctuation: {printable(examples)}; recognition does not find such words; {remedy}",
-            file=sys.stderr,
-        )
-
-
-def _warn_of_unknown(texts: Sequence[Path], characters: bool, language: str | None) -> None:
-    """A line on why a model may lack words of these texts."""
-    import re
-    from itertools import islice
-
-    from ds2.lm.texts import read_sentences
-    from ds2.text import IDEOGRAPH
-
-    if language is None:
-        _warn_of_unusual(texts)
-    first = " ".join(word for path in texts for sentence in islice(read_sentences(path), 10) for word in sentence)
-    if not characters and re.search(IDEOGRAPH, first):
-        print("ds2: the text is of ideographs; for a model over characters give --characters", file=sys.stderr)
 
 
 def vocabulary_command(
@@ -139,7 +108,7 @@ def vocabulary_command(
     check_writable(output)
     with repeatable([*texts, dev]) as readable:
         if language is None:
-            _warn_of_unusual(readable)
+            warn_of_unusual(readable)
         words, weights = choose_words(readable[:-1], readable[-1], size, language)
     write_lines(output, words)
     print("\n".join(f"{path}: weight {weight:.4f}" for path, weight in zip(texts, weights, strict=True)))
@@ -167,9 +136,8 @@ def lm_mix_command(
         characters: The models are over characters.
         language: Normalise the dev text of this language, as ds2 lm build does; by default it stays unchanged.
     """
-    from ds2.lm.model_files import describe_lm, mix_models, read_orders, weigh
+    from ds2.lm.model_files import describe_lm, mix_models, weigh
     from ds2.lm.ngram import NGram
-    from ds2.recognition.bundled_search import model_of_bundle
     from ds2.utils.files import check_writable, repeatable
 
     check_text_language(language)
@@ -180,15 +148,12 @@ def lm_mix_command(
     if not models:
         raise InputError("lm mix: name at least one model")
     check_writable(output)
-    bundled = [model_of_bundle(path) for path in models]
-    parts = [
-        (list(own.words), own.orders()) if own else read_orders(path) for own, path in zip(bundled, models, strict=True)
-    ]
+    parts = list(map(_orders_of, models))
     if dev is not None:
         with repeatable([dev]) as texts:
             found = weigh([NGram.from_orders(*part) for part in parts], texts[0], characters, language)
             if found.unknown:
-                _warn_of_unknown(texts, characters, language)
+                warn_of_unknown(texts, characters, language)
         weights = tuple(found.weights)
         print(f"{dev}: perplexity {found.mixed:.2f} over {found.words:,} words and sentence ends", end="")
         print(f" but the {found.unknown:,} unknown")
@@ -197,6 +162,15 @@ def lm_mix_command(
             print(f"{path}: weight {weight:.4f}, perplexity {value:.2f} over the words that it knows{lost}")
     print(describe_lm(mix_models(parts, weights, output), output))
     return 0
+
+
+def _orders_of(model: Path) -> "tuple[list[str], list[NGramOrder]]":
+    """The words and n-grams of a model of its own or in a bundle."""
+    from ds2.lm.model_files import read_orders
+    from ds2.recognition.bundled_search import model_of_bundle
+
+    own = model_of_bundle(model)
+    return (list(own.words), own.orders()) if own is not None else read_orders(model)
 
 
 def prune_command(
@@ -213,7 +187,7 @@ def prune_command(
     Example: ds2 lm prune large.arpa.gz -o small.arpa.gz --threshold 1e-8
 
     Args:
-        model: ARPA, plain or .gz, or the compiled form, not quantised.
+        model: ARPA, plain or .gz, the compiled form, not quantised, or the model in a bundle, by its path or name.
         output: NAME.arpa or NAME.arpa.gz; any other name gets the compiled form.
         threshold: Remove n-grams that change the perplexity by less than this fraction: 1e-8 removes few, 1e-7 many.
         ngrams: Number of n-grams that may stay, including all single words; 0 sets no limit.
@@ -225,7 +199,7 @@ def prune_command(
     if not threshold >= 0 or ngrams < 0 or threshold == ngrams == 0:  # which NaN fails, too
         raise InputError("lm prune: give a --threshold above 0, or a number of --ngrams")
     check_writable(output)
-    print(describe_lm(prune_model(model, output, threshold, ngrams, histories), output))
+    print(describe_lm(prune_model(_orders_of(model), output, threshold, ngrams, histories), output))
     return 0
 
 
@@ -235,18 +209,18 @@ def lm_compile_command(model: Positional[Path], output: Output, quantize: bool =
     Example: ds2 lm compile lm.arpa.gz -o lm.compiled --quantize
 
     Args:
-        model: ARPA, plain or .gz, or the compiled form.
+        model: ARPA, plain or .gz, the compiled form, or the model in a bundle, by its path or name.
         output: The file to write.
         quantize: Use a third of the space: log-probabilities are rounded to 256 values, and none is below -32 nats.
     """
     from ds2.lm.model_files import ARPA_NAMES, describe_lm
-    from ds2.lm.ngram import NGram
+    from ds2.recognition.bundled_search import load_search_model
     from ds2.utils.files import check_writable
 
     if output.name.endswith(ARPA_NAMES):
         raise ParameterError("output", f"{output}: the compiled form is not ARPA, which ds2 lm mix --weights 1 writes")
     check_writable(output)
-    compiled = NGram.load(model)
+    compiled = load_search_model(model)
     compiled = compiled.quantized() if quantize else compiled
     compiled.save(output)
     print(describe_lm(compiled, output))
@@ -279,7 +253,7 @@ def score_command(
         lm = model_of_bundle(model) or load_sentence_model(model)
         value, count, unknown = perplexity(lm, texts[0], characters, language)
         if unknown:
-            _warn_of_unknown(texts, characters, language)
+            warn_of_unknown(texts, characters, language)
     print(f"perplexity {value:.2f} over {count:,} words and sentence ends, {unknown:,} unknown")
     return 0
 
@@ -290,10 +264,10 @@ def lm_info_command(model: Positional[Path]) -> int:
     Example: ds2 lm info lm.arpa.gz
 
     Args:
-        model: ARPA, plain or .gz, or the compiled form.
+        model: ARPA, plain or .gz, the compiled form, or the model in a bundle, by its path or name.
     """
     from ds2.lm.model_files import describe_lm
-    from ds2.lm.ngram import NGram
+    from ds2.recognition.bundled_search import load_search_model
 
-    print(describe_lm(NGram.load(model), model))
+    print(describe_lm(load_search_model(model), model))
     return 0

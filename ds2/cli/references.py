@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ds2.recognition.evaluate import Evaluation
     from ds2.text import Tokenizer
 
-FEW = 5000  # characters, about a thousand words
+FEW = 20_000  # characters, about four thousand words
 
 
 def comparable_references(

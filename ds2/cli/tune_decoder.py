@@ -9,7 +9,7 @@ from tyro.conf import Positional
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.options import DEFAULT_TUNED_MODEL, Device, Maybe, Normalize, OptionalOutput, TunedModel
 from ds2.cli.overwriting import check_bundle_output
-from ds2.cli.references import learnable_references, warn_of_few
+from ds2.cli.references import choose_form, comparable_references, warn_of_few
 from ds2.utils.extras import need
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ds2.bundle import Bundle
     from ds2.data.utterance import Utterance
+    from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.tune_decoder import Tuning
 
 
@@ -31,8 +32,8 @@ def tune_decoder_command(
 ) -> int:
     """Choose a decoder's weights and beam on held-out utterances.
 
-    Prints the error rate before and after; nothing is written if it would rise. In a bundle with a neural language
-    model the weight of its second pass follows. Run ds2 calibrate afterwards.
+    Prints the error rate before and after, as ds2 eval does; nothing is written if it would rise. In a bundle with a
+    neural language model the weight of its second pass follows. Run ds2 calibrate afterwards.
 
     Example: ds2 tune-decoder data/dev.jsonl --model best.safetensors --lm lm.arpa.gz --output with-lm.safetensors
 
@@ -45,7 +46,6 @@ def tune_decoder_command(
     """
     from ds2.bundle import Bundle
     from ds2.data.manifest import read_manifest
-    from ds2.recognition.options import DecoderOptions
     from ds2.recognition.plots import draw_tuning
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.tune_decoder import MOST_DECODINGS, tune, tuned_bundle
@@ -54,23 +54,28 @@ def tune_decoder_command(
     _check_tuning_outputs(output, model, picture)
     utterances, bundle = read_manifest(manifest), Bundle.load(model)
     candidate = _candidate(bundle, words.lm, words.lexicon)
-    recognizer = Recognizer.from_bundle(bundle, str(model), device, DecoderOptions(beam=0))
-    utterances = learnable_references(recognizer.tokenizer, utterances, normalize)
+    recognizer = Recognizer.from_bundle(bundle, str(model), device)
+    language = choose_form(recognizer.tokenizer, utterances, normalize)
+    utterances = comparable_references(recognizer.tokenizer, utterances, language)
     warn_of_few(utterances)
     with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
         tuning = tune(recognizer, bundle, candidate, utterances, words.closed, progress.step)
     if picture is not None:
         draw_tuning(tuning, picture)
-    written = output or model if tuning.after <= tuning.before else None
-    by = "" if bundle.neural_model is None else ", by the search alone"
-    _print_tuning(tuning, written, by, ", nothing dropped as no speech" if bundle.least_confidence else "")
+    tuned = _with_second_pass(tuned_bundle(candidate, tuning), utterances, device)
+    improved = Recognizer.from_bundle(tuned, "the tuned bundle", device)
+    before, after = (_error_rate(each, utterances, language, tuning.unit) for each in (recognizer, improved))
+    written = output or model if after <= before else None
     if written is not None:
-        _with_second_pass(tuned_bundle(candidate, tuning), utterances, device).save(written)
+        tuned.save(written)
+    outcome = f"written into {written}" if written else "the bundle is better as it is, nothing is written"
+    print(f"{tuning.unit} {before:.2%} before, {after:.2%} after: {outcome}")
+    _print_search(tuning)
     return SOME_FAILED if tuning.skipped or written is None else 0
 
 
 def _with_second_pass(bundle: "Bundle", utterances: "Sequence[Utterance]", device: str) -> "Bundle":
-    """The bundle with the weights of its second pass, if it has one; prints what they give."""
+    """The bundle with the weights of its second pass, if it has one; prints them."""
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.tune_second_pass import tune_second_pass, with_second_pass
     from ds2.utils.progress import Progress
@@ -80,10 +85,20 @@ def _with_second_pass(bundle: "Bundle", utterances: "Sequence[Utterance]", devic
     recognizer = Recognizer.from_bundle(bundle, "the tuned bundle", device)
     with Progress("second pass", len(utterances), "utterances") as progress:
         chosen = tune_second_pass(recognizer, utterances, progress.step)
-    print(f"error rate {chosen.before:.2%} by the search alone, {chosen.after:.2%} with its second pass: ", end="")
-    print(f"weight {chosen.weight:g} of the neural model, word bonus {chosen.bonus:g}, ", end="")
+    print(f"second pass: weight {chosen.weight:g} of the neural model, word bonus {chosen.bonus:g}, ", end="")
     print(f"{chosen.kept:.0%} kept of the n-gram model's scores")
     return with_second_pass(bundle, chosen)
+
+
+def _error_rate(recognizer: "Recognizer", utterances: "Sequence[Utterance]", language: str | None, unit: str) -> float:
+    """That of transcripts, as `ds2 eval` counts it."""
+    from ds2.recognition.evaluate import evaluate
+    from ds2.recognition.readings import both_forms
+    from ds2.utils.progress import Progress
+
+    with Progress(f"evaluating {recognizer.name}", len(utterances), "utterances") as progress:
+        found = evaluate(recognizer, utterances, progress.step, both_forms(language))
+    return (found.characters if unit == "CER" else found.words).rate
 
 
 def _candidate(bundle: "Bundle", lm: Path | None, lexicon: Path | None) -> "Bundle":
@@ -91,7 +106,7 @@ def _candidate(bundle: "Bundle", lm: Path | None, lexicon: Path | None) -> "Bund
     from ds2.data.cmudict import read_pronunciations
     from ds2.data.phone_sets import phone_set
     from ds2.decoder.pronunciations import Pronunciations
-    from ds2.recognition.decoding import load_search_model
+    from ds2.recognition.bundled_search import load_search_model
     from ds2.recognition.tune_decoder import candidate_bundle
 
     pronunciations = None
@@ -110,12 +125,12 @@ def _check_tuning_outputs(output: Path | None, model: Path, picture: Path | None
     check_writable(output or model, picture)
 
 
-def _print_tuning(tuning: "Tuning", written: Path | None, by: str, kept: str) -> None:
+def _print_search(tuning: "Tuning") -> None:
     config = tuning.config
-    outcome = f"written into {written}" if written else "the bundle is better as it is, nothing is written"
-    print(f"{tuning.unit} {tuning.before:.2%} before, {tuning.after:.2%} after{by} ", end="")
-    print(f"(greedy {tuning.greedy:.2%}{kept}) at ", end="")
-    print(f"lm_weight {config.lm_weight:g}, word_bonus {config.word_bonus:g}, beam {config.beam_width}, ", end="")
-    print(f"threshold {config.score_threshold:g}: {outcome}")
+    print(
+        f"search: lm_weight {config.lm_weight:g}, word_bonus {config.word_bonus:g}, beam {config.beam_width}, ", end=""
+    )
+    print(f"threshold {config.score_threshold:g}; it alone {tuning.before:.2%}, then {tuning.after:.2%}, ", end="")
+    print(f"greedy {tuning.greedy:.2%}")
     for line in tuning.skipped:
         print(f"ds2: {line}", file=sys.stderr)

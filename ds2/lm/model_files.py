@@ -22,6 +22,7 @@ from ds2.utils.errors import InputError
 
 ARPA_NAMES = (".arpa", ".arpa.gz")
 WORDS_SHOWN = 20
+BUNDLES = ".safetensors"
 LEAST_WEIGHT = 1e-4  # weight of a model in a mixture; a model with less is left out
 
 
@@ -110,13 +111,15 @@ def _perplexity(probabilities: np.ndarray) -> float:
     return math.exp(-np.log(known).mean()) if len(known) else math.inf
 
 
-def prune_model(path: Path, output: Path, threshold: float, most: int, histories: Path | None) -> NGram:
-    """Writes a model without the n-grams that matter least, see `prune`.
+def prune_model(
+    model: tuple[list[str], list[NGramOrder]], output: Path, threshold: float, most: int, histories: Path | None
+) -> NGram:
+    """Writes a model, of words and n-grams, without the n-grams that matter least, see `prune`.
 
     Raises:
-        InputError: the model cannot be read, or its values are rounded.
+        InputError: the model of contexts cannot be read.
     """
-    words, orders = read_orders(path)
+    words, orders = model
     contexts = NGram.load(histories) if histories is not None else None
     return write_lm(words, prune(words, orders, threshold, most, contexts), output)
 
@@ -148,13 +151,13 @@ def perplexity(
 
 
 def describe_lm(model: NGram, path: Path) -> str:
-    """Lines with the model's order, words, n-grams and size, and the words that follow most others."""
+    """Lines with the model's order, words, n-grams, the size of its own file, and the words that follow most others."""
     likeliest = np.argsort(-model.single_log_probs, kind="stable")[:WORDS_SHOWN]
     shown = " ".join(model.words[number] for number in likeliest)
+    size = f", {path.stat().st_size / 1e6:.1f} MB" if path.is_file() and path.suffix != BUNDLES else ""
     return "\n".join(
         [
-            f"{path}: {model.order}-gram model, {count_words(model.words):,} words, {model.ngrams:,} n-grams, "
-            f"{path.stat().st_size / 1e6:.1f} MB",
+            f"{path}: {model.order}-gram model, {count_words(model.words):,} words, {model.ngrams:,} n-grams{size}",
             f"contexts: {model.states:,}",
             f"likeliest words after an unknown one: {shown}{' ...' if len(model.words) > WORDS_SHOWN else ''}",
         ]

@@ -9,11 +9,12 @@ from ds2.bundle import Bundle, read_record
 from ds2.decoder.config import BeamConfig
 from ds2.decoder.phone_search import FIRST
 from ds2.decoder.pronunciations import NAMES, Pronunciations
+from ds2.lm.kenlm import is_kenlm_binary
 from ds2.lm.ngram import NGram
 from ds2.model_record import LanguageModelPart, Record
 from ds2.text import is_ideograph
 from ds2.utils.config import to_dict
-from ds2.utils.errors import InputError
+from ds2.utils.errors import InputError, ParameterError
 
 
 def bundled_model(bundle: Record) -> NGram | None:
@@ -44,6 +45,18 @@ def model_of_bundle(path: Path) -> NGram | None:
     if (lm := bundled_model(Bundle.load(path, "numpy"))) is None:
         raise InputError(f"{path}: this model has no language model")
     return lm
+
+
+def load_search_model(path: Path) -> NGram:
+    """Reads a language model for the search, from a file of its own or from a bundle.
+
+    Raises:
+        InputError: the file cannot be read, or is a bundle without a language model.
+        ParameterError: the file is in KenLM's binary format.
+    """
+    if is_kenlm_binary(path):
+        raise ParameterError("lm", f"{path}: KenLM's binary form can rescore but not search; give the ARPA file")
+    return model_of_bundle(path) or NGram.load(path)
 
 
 def knows_most(lm: NGram | None, bundle: Record) -> bool:

@@ -3,7 +3,6 @@
 import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,9 @@ from ds2.decoder.letter_to_sound import with_guesses
 from ds2.decoder.lexicon import NO_WORD, Lexicon
 from ds2.decoder.phone_search import PronouncingDecoder
 from ds2.decoder.pronunciations import MOST_LETTERS, Pronunciations
-from ds2.lm.kenlm import is_kenlm_binary
 from ds2.lm.ngram import NGram
 from ds2.model_record import Record
-from ds2.recognition.bundled_search import bundled_model, bundled_pronunciations
+from ds2.recognition.bundled_search import bundled_model, bundled_pronunciations, load_search_model
 from ds2.recognition.hot_spelling import hot_spelt_by
 from ds2.recognition.options import DecoderOptions, hot_words
 from ds2.text import MODEL_MARKS, POSSESSIVE, Tokenizer, count_words, possessives
@@ -229,15 +227,3 @@ def token_numbers(lm: NGram, tokenizer: Tokenizer) -> np.ndarray:
     """(V,) the language model's number for each token; -1 for the space, which such models leave out."""
     absent = dict.fromkeys(tokenizer.tokens, 0) | {" ": -1}
     return np.array([lm.index.get(token, absent[token]) for token in tokenizer.tokens], np.int32)
-
-
-def load_search_model(path: Path) -> NGram:
-    """Reads a language model for the search.
-
-    Raises:
-        InputError: the file cannot be read.
-        ParameterError: the file is in KenLM's binary format.
-    """
-    if is_kenlm_binary(path):
-        raise ParameterError("lm", f"{path}: KenLM's binary form can rescore but not search; give the ARPA file")
-    return NGram.load(path)

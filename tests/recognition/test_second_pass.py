@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -188,7 +189,11 @@ def test_tune_decoder_chooses_it_after_the_search(
 ) -> None:
     output = tmp_path / "tuned.safetensors"
     assert main(["tune-decoder", str(manifest), "--model", str(path), "--output", str(output)]) == 0
-    assert "by the search alone" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    before, after = re.findall(r"^WER (.*) before, (.*) after", printed, re.MULTILINE)[0]
+    for each, shown in ((path, before), (output, after)):
+        assert main(["eval", str(manifest), "--model", str(each)]) == 0
+        assert f"WER {shown} " in capsys.readouterr().out
     tuned = Bundle.load(output).neural_model
     assert tuned is not None
     assert (tuned.weight, tuned.bonus) != (3.0, 0.5)

@@ -57,10 +57,12 @@ def test_weights_and_model_are_written_and_used(
     source = Path(ds2.__file__).parent / "models" / "digits.safetensors"
     arguments = [str(dev), "--model", str(source), "--lm", str(lm), "--output", str(bundle), "--picture", str(picture)]
     assert main(["tune-decoder", *arguments]) == 0
-    line, warnings = capsys.readouterr()
-    assert "characters of text are few, chance decides: take 5,000 or more" in warnings
+    printed, warnings = capsys.readouterr()
+    line, search = printed.splitlines()
+    assert "characters of text are few, chance decides: take 20,000 or more" in warnings
     assert line.startswith("WER ")
     assert str(bundle) in line
+    assert re.fullmatch(r"search: lm_weight .*; it alone [\d.]+%, then [\d.]+%, greedy [\d.]+%", search)
     assert picture.read_bytes().startswith(b"\x89PNG")
     chosen = Bundle.load(bundle).decoder
     recognizer = ds2.load(bundle)
@@ -169,7 +171,7 @@ def test_what_is_worse_than_before_is_not_written(
     before = hears_phones.read_bytes()
     options = ["--model", str(hears_phones), "--lm", str(lm), "--lexicon", str(tmp_path / "lexicon.txt")]
     assert main(["tune-decoder", str(dev), *options]) == 1
-    assert re.search(r"^WER 6.25% before, [\d.]+% after .* nothing is written", capsys.readouterr().out)
+    assert re.search(r"^WER 6.25% before, [\d.]+% after: .* nothing is written", capsys.readouterr().out)
     assert hears_phones.read_bytes() == before
 
 
@@ -180,7 +182,7 @@ def test_tuning_again_is_not_worse(dev: Path, lm: Path, tmp_path: Path, capsys: 
     own = BeamConfig(beam_width=7, score_threshold=5.5, lm_weight=0.123, word_bonus=0.456, closed=True)
     with_decoder(bundle, own, NGram.load(lm)).save(path)
     assert main(["tune-decoder", str(dev), "--model", str(path)]) == 0
-    before, after = re.findall(r"([\d.]+)% (?:before|after)", capsys.readouterr().out)
+    before, after = re.findall(r"^WER ([\d.]+)% before, ([\d.]+)% after", capsys.readouterr().out)[0]
     assert float(after) <= float(before)
     tuned = Bundle.load(path)
     assert tuned.decoder is not None
