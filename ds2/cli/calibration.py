@@ -27,7 +27,7 @@ def calibrate_command(
     Example: ds2 calibrate data/dev.jsonl --model best.safetensors --output calibrated.safetensors
 
     Args:
-        manifests: Utterances that the model was not trained on; at most 0.2 % of the words of each are lost.
+        manifests: Utterances that the model was not trained on; at most 0.2 % of the words of each are lost, or one.
         model: Bundle, with the decoder settings that it will be used with.
         output: Bundle to write; by default the file of the model is overwritten.
         noise: Recordings without speech, or folders of them, in addition to synthesised sounds.
@@ -49,7 +49,8 @@ def calibrate_command(
     data_sets = [learnable_references(recognizer.tokenizer, each, normalize) for each in data_sets]
     warn_of_few([utterance for each in data_sets for utterance in each])
     with Progress("calibrating", sum(map(len, data_sets)), "utterances") as progress:
-        found = tune_confidence(recognizer, data_sets, list(map(Path, absolute_recordings(noise))), progress.step)
+        recordings = list(map(Path, absolute_recordings(noise)))
+        found = tune_confidence(recognizer, data_sets, recordings, bundle.least_confidence, progress.step)
     calibrated(bundle, found.calibration).save(output or model)
     for manifest, (before, after) in zip(manifests, found.error_rates, strict=True):
         print(f"{manifest}: WER {before:.2%}, with segments below {found.calibration.least:g} dropped {after:.2%}")
@@ -58,7 +59,9 @@ def calibrate_command(
             halved = "speakers" if any(each.speaker for each in utterances) else "utterances"
             print(f"{manifest}: fitted to the other half of the {halved}: ", end="")
             print(f"expected calibration error {figures[0]:.2%}, area under ROC {shown_area(figures[1])}")
-    print(f"words a minute of noise: {found.noise[0]:.2f}, then {found.noise[1]:.2f}; written into {output or model}")
+    for kind, (before, after) in zip(("synthesised noise", "the recorded noise"), found.noise, strict=False):
+        print(f"words a minute of {kind}: {before:.2f}, then {after:.2f}")
+    print(f"written into {output or model}")
     for line in found.skipped:
         print(printable(f"ds2: {line}"), file=sys.stderr)
     return SOME_FAILED if found.skipped else 0

@@ -25,7 +25,7 @@ NEUTRAL = Calibration((0.0,) * WEIGHTS, 0.0)
 NOISE_SECONDS, NOISE_SEEDS = 10.0, range(8)  # of each kind of synthesised sound, and how many of each
 # Up to one word in five right: beyond it strangers lose words.
 THRESHOLDS = tuple(round(0.01 * step, 2) for step in range(21))
-MOST_LOST = 0.002  # of the words of a data set: by so much its error rate may rise
+MOST_LOST = 0.002  # of the words of a data set, or one: so many more may be wrong
 RARE = 0.2  # false words a minute that are as good as none
 
 
@@ -44,7 +44,8 @@ class Outcome:
     """A calibration, and its figures.
 
     Attributes:
-        noise: words a minute of noise without and with the threshold.
+        noise: words a minute of the synthesised noise, and of the recordings if there are any, each without and with
+            the threshold.
         error_rates: those of each data set without and with it.
         unheard: of each data set the expected calibration error and the area under ROC, each speaker's words judged by
             a fit to the other half of the speakers, or of the utterances without speakers; None where that half teaches
@@ -52,7 +53,7 @@ class Outcome:
     """
 
     calibration: Calibration
-    noise: tuple[float, float]
+    noise: list[tuple[float, float]]
     error_rates: list[tuple[float, float]]
     unheard: list[tuple[float, float] | None]
     skipped: list[str]
@@ -62,16 +63,18 @@ def tune_confidence(
     recognizer: Recognizer,
     data_sets: Sequence[Sequence[Utterance]],
     noise: Sequence[Path],
+    least: float = 0.0,
     on_done: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Fits the confidence of words, then the least confidence of speech.
 
-    The threshold is the lowest one by which noise gives as good as no words, unless the error rate of a data set would
-    rise by more than MOST_LOST.
+    The threshold is the lowest one by which noise gives as good as no words, not below that of the bundle, which may
+    have been fitted to more noise, unless a data set would lose more than MOST_LOST.
 
     Args:
         recognizer: of a bundle that is `calibrated` by NEUTRAL.
         noise: recordings without speech, besides the synthesised ones.
+        least: the threshold of the bundle.
         on_done: called after each utterance.
 
     Raises:
@@ -79,14 +82,18 @@ def tune_confidence(
     """
     skipped: list[str] = []
     speech = [list(_listen(recognizer, utterances, skipped, on_done)) for utterances in data_sets]
-    silence = [hear(recognizer, samples) for samples in no_speech(recognizer.sample_rate, noise)]
+    rate = recognizer.sample_rate
+    silences = [[hear(recognizer, samples) for samples in each] for each in (synthesised(rate), recorded(rate, noise))]
+    silence = [heard for each in silences for heard in each]
     if not any(speech):
         raise InputError(f"{skipped[0]} (and so on: no utterance can be read)" if skipped else "no utterances")
     calibration = _fitted([heard for each in (*speech, silence) for heard in each])
-    judged = [[judge(heard, calibration) for heard in each] for each in (*speech, silence)]
-    least = _choose_threshold(judged[:-1], judged[-1])
-    pairs = [(_errors(each, 0.0).rate, _errors(each, least).rate) for each in judged[:-1]]
-    noise_words = _words_a_minute(judged[-1], 0.0), _words_a_minute(judged[-1], least)
+    spoken, silent = (
+        [[judge(heard, calibration) for heard in each] for each in group] for group in (speech, filter(None, silences))
+    )
+    least = _choose_threshold(spoken, silent, least)
+    pairs = [(_errors(each, 0.0).rate, _errors(each, least).rate) for each in spoken]
+    noise_words = [(_words_a_minute(each, 0.0), _words_a_minute(each, least)) for each in silent]
     return Outcome(replace(calibration, least=least), noise_words, pairs, _unheard(speech, silence), skipped)
 
 
@@ -95,10 +102,14 @@ def calibrated(bundle: Bundle, calibration: Calibration) -> Bundle:
     return replace(bundle, confidence=to_dict(calibration))
 
 
-def no_speech(sample_rate: int, recordings: Sequence[Path]) -> Iterator[Tensor]:
-    """(N,) samples of each synthesised sound and each recording."""
+def synthesised(sample_rate: int) -> Iterator[Tensor]:
+    """(N,) samples of each synthesised sound without speech."""
     for seed in NOISE_SEEDS:
         yield from (samples for _, samples in sounds(NOISE_SECONDS, sample_rate, seed))
+
+
+def recorded(sample_rate: int, recordings: Sequence[Path]) -> Iterator[Tensor]:
+    """(N,) samples of the first channel of each recording."""
     for path in recordings:
         yield read_audio(path, sample_rate)[0]
 
@@ -154,14 +165,18 @@ def _calibration_figures(every: Sequence[Heard]) -> tuple[float, float]:
     return calibration_error(confidences, right), area_under_roc(confidences, right)
 
 
-def _choose_threshold(speech: Sequence[Sequence[Heard]], silence: Sequence[Heard]) -> float:
-    """The lowest threshold with as good as no words in silence, or else the highest that loses few words of speech."""
-    allowed = [least for least in THRESHOLDS if all(_lost(each, least) <= MOST_LOST for each in speech)]
-    return min((least for least in allowed if _words_a_minute(silence, least) <= RARE), default=max(allowed))
+def _choose_threshold(speech: Sequence[Sequence[Heard]], silences: Sequence[Sequence[Heard]], own: float) -> float:
+    """The lowest threshold from `own` on with as good as no words in each kind of silence, or else the highest that
+    loses few words of speech."""
+    allowed = [least for least in THRESHOLDS if all(_loses_few(each, least) for each in speech)]
+    kept = [least for least in allowed if least >= own] or allowed[-1:]
+    quiet = (least for least in kept if all(_words_a_minute(each, least) <= RARE for each in silences))
+    return min(quiet, default=max(kept))
 
 
-def _lost(every: Sequence[Heard], least: float) -> float:
-    return _errors(every, least).rate - _errors(every, 0.0).rate
+def _loses_few(every: Sequence[Heard], least: float) -> bool:
+    before, after = _errors(every, 0.0), _errors(every, least)
+    return after.errors - before.errors <= max(1, MOST_LOST * before.reference_length)
 
 
 def _errors(every: Sequence[Heard], least: float) -> ErrorCounts:

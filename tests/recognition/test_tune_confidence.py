@@ -1,6 +1,8 @@
 """ds2 calibrate: a bundle learns what its confidence means, and what is no speech."""
 
 import json
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,7 +43,7 @@ def test_calibrate_writes_a_bundle_that_takes_less_noise_for_speech(
     manifest.write_text("".join([*lines[:15], *(line.replace("theo", "another") for line in lines[15:])]))
     assert main(["calibrate", str(manifest), "--model", str(bare), "--output", str(output)]) == 0
     printed = capsys.readouterr().out
-    assert "words a minute of noise" in printed
+    assert "words a minute of synthesised noise" in printed
     assert "fitted to the other half of the speakers: expected calibration error" in printed
     recognizer, before = Recognizer.load(output, "cpu"), Recognizer.load(bare, "cpu")
     assert recognizer.builder.judge is not None
@@ -49,6 +51,22 @@ def test_calibrate_writes_a_bundle_that_takes_less_noise_for_speech(
     assert [recognizer.transcribe(clip).text for clip in clips] == [before.transcribe(clip).text for clip in clips]
     [loud] = [samples for name, samples in sounds(10.0, 8000, 1) if name == "melody"]
     assert len(before.transcribe(loud, 8000).words) > len(recognizer.transcribe(loud, 8000).words)
+
+
+def test_a_threshold_does_not_fall_unless_speech_is_lost(
+    tmp_path: Path, spoken_digits: Callable[[int], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bundle may have been fitted to more noise than a few utterances are calibrated with."""
+    bundle = Bundle.load("digits-streaming")
+    assert bundle.confidence is not None
+    strict, output, noise = tmp_path / "strict.safetensors", tmp_path / "calibrated.safetensors", tmp_path / "noise.wav"
+    write_noise(noise)
+    command = ["calibrate", str(spoken_digits(12)), "--model", str(strict), "--output", str(output), "--noise"]
+    for own in (0.0, 0.13):
+        replace(bundle, confidence={**bundle.confidence, "least": own}).save(strict)
+        assert main([*command, str(noise)]) == 0
+        assert Bundle.load(output).least_confidence >= own
+        assert re.search(r"words a minute of the recorded noise: [\d.]+, then 0.00", capsys.readouterr().out)
 
 
 def test_utterances_without_speakers_are_halved_themselves(
