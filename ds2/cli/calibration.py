@@ -1,8 +1,9 @@
 """ds2 calibrate: fits a model's confidence, and what counts as speech."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from ds2.cli.exits import SOME_FAILED
 from ds2.cli.noise import absolute_recordings
@@ -10,6 +11,10 @@ from ds2.cli.options import NO_DEFAULT, Device, Normalize, OptionalOutput, Paths
 from ds2.cli.overwriting import check_bundle_output
 from ds2.cli.references import learnable_references, shown_area, warn_of_few
 from ds2.utils.errors import InputError
+
+if TYPE_CHECKING:
+    from ds2.data.utterance import Utterance
+    from ds2.recognition.tune_confidence import Outcome
 
 
 def calibrate_command(
@@ -52,6 +57,14 @@ def calibrate_command(
         recordings = list(map(Path, absolute_recordings(noise)))
         found = tune_confidence(recognizer, data_sets, recordings, bundle.least_confidence, progress.step)
     calibrated(bundle, found.calibration).save(output or model)
+    _print_outcome(manifests, data_sets, found)
+    print(f"written into {output or model}")
+    for line in found.skipped:
+        print(printable(f"ds2: {line}"), file=sys.stderr)
+    return SOME_FAILED if found.skipped else 0
+
+
+def _print_outcome(manifests: Paths, data_sets: "Sequence[Sequence[Utterance]]", found: "Outcome") -> None:
     for manifest, (before, after) in zip(manifests, found.error_rates, strict=True):
         print(f"{manifest}: WER {before:.2%}, with segments below {found.calibration.least:g} dropped {after:.2%}")
     for manifest, utterances, figures in zip(manifests, data_sets, found.unheard, strict=True):
@@ -61,7 +74,3 @@ def calibrate_command(
             print(f"expected calibration error {figures[0]:.2%}, area under ROC {shown_area(figures[1])}")
     for kind, (before, after) in zip(("synthesised noise", "the recorded noise"), found.noise, strict=False):
         print(f"words a minute of {kind}: {before:.2f}, then {after:.2f}")
-    print(f"written into {output or model}")
-    for line in found.skipped:
-        print(printable(f"ds2: {line}"), file=sys.stderr)
-    return SOME_FAILED if found.skipped else 0

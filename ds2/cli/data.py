@@ -156,7 +156,7 @@ def split_command(
     """
     from ds2.cli.recipe_scripts import write_splits
     from ds2.data.manifest import read_manifest
-    from ds2.data.split import check_earlier, split
+    from ds2.data.split import check_earlier, shared_texts, split
 
     targets = [output / f"{name}.jsonl" for name in ("train", "dev", "test")]
     refuse_overwriting([manifest], targets)
@@ -166,9 +166,11 @@ def split_command(
     check_earlier(targets, utterances)
     old = [name for name, subset in subsets.items() if not subset and (output / f"{name}.jsonl").exists()]
     write_splits(output, subsets)
-    for name in old:
-        path = output / f"{name}.jsonl"
-        print(f"ds2: {path}: of an earlier split, removed: this one has no {name} set", file=sys.stderr)
+    for name, path in ((each, output / f"{each}.jsonl") for each in subsets):
+        if name in old:
+            print(f"ds2: {path}: of an earlier split, removed: this one has no {name} set", file=sys.stderr)
+        if by == "speaker" and name != "train" and (shared := shared_texts(subsets["train"], subsets[name])):
+            print(f"ds2: {path}: {counted(shared, 'text')} also in train; --by text keeps them apart", file=sys.stderr)
     return 0
 
 

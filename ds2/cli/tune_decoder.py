@@ -65,11 +65,10 @@ def tune_decoder_command(
     tuned = _with_second_pass(tuned_bundle(candidate, tuning), utterances, device)
     improved = Recognizer.from_bundle(tuned, "the tuned bundle", device)
     before, after = (_error_rate(each, utterances, language, tuning.unit) for each in (recognizer, improved))
-    written = output or model if after <= before else None
-    if written is not None:
+    if written := (output or model) if after <= before else None:
         tuned.save(written)
-    outcome = f"written into {written}" if written else "the bundle is better as it is, nothing is written"
-    print(f"{tuning.unit} {before:.2%} before, {after:.2%} after: {outcome}")
+    print(f"{tuning.unit} {before:.2%} before, {after:.2%} after: ", end="")
+    print(f"written into {written}" if written else "the bundle is better as it is, nothing is written")
     _print_search(tuning)
     return SOME_FAILED if tuning.skipped or written is None else 0
 

@@ -40,13 +40,34 @@ def split(
     seconds, total = np.bincount(group, lengths), float(lengths.sum())  # of each group, of all
     subsets: dict[str, list[int]] = {}
     for name, share in shares.items():
-        subsets[name], filled = [], 0.0
-        kept = 1 + len(shares) - len(subsets)  # a group for train and for each subset that is still to come
-        # A group is taken while more than half of it is still wanted: subsets come out as near as groups allow.
-        while len(order) > kept and (not subsets[name] or filled + seconds[order[-1]] / 2 < share * total):
-            filled += seconds[order[-1]]
-            subsets[name].append(order.pop())
+        kept = len(shares) - len(subsets)  # a group for train and for each subset that is still to come
+        subsets[name] = _near(order, seconds, share * total, len(order) - kept)
+        taken = set(subsets[name])
+        order = [each for each in order if each not in taken]
     return {name: _of_groups(utterances, group, wanted) for name, wanted in {"train": order, **subsets}.items()}
+
+
+def _near(order: Sequence[int], seconds: np.ndarray, wanted: float, most: int) -> list[int]:
+    """The groups of a subset, the last ones in the order, of about the `wanted` seconds; (G,) seconds of each group.
+
+    A group is taken while more than half of it is still wanted: subsets come out as near as groups allow. One that is
+    longer than the subset is left for another one, unless all are.
+    """
+    taken, filled = list[int](), 0.0
+    for each in reversed(order):
+        if seconds[each] > wanted:
+            continue
+        if len(taken) == most or filled + seconds[each] / 2 >= wanted:
+            break
+        taken.append(each)
+        filled += seconds[each]
+    return taken or [min(reversed(order), key=seconds.__getitem__)]
+
+
+def shared_texts(train: Sequence[Utterance], other: Sequence[Utterance]) -> int:
+    """How many utterances of the other subset have a text that is in train."""
+    known, texts = (np.fromiter(map(hash, values(each, "text")), np.int64) for each in (train, other))
+    return int(np.isin(texts, known).sum())
 
 
 def check_earlier(paths: Iterable[Path], utterances: Sequence[Utterance]) -> None:

@@ -37,7 +37,8 @@ from ds2.utils.model_names import FINE_TUNED, locate
 
 FEW_TIMES = 2  # a text occurs so often on average, at most, where sentences are kept apart
 WITH_SEARCH = "with_search.json"
-DEV = 0.1  # share of the manifest that chooses the epoch and ends the training
+DEV, MOST_DEV = 0.1, 0.25  # share of the manifest that chooses the epoch and ends the training; of few utterances
+ENOUGH_DEV = 10  # utterances; fewer would choose by chance
 BATCH_SIZE = 8  # utterances: a little data still gives many updates
 UPDATES = 400  # about so many, unless the dev set ends the training sooner
 FEWEST_EPOCHS, MOST_EPOCHS, PATIENCE = 5, 30, 4
@@ -116,9 +117,10 @@ def _normalized(manifest: Path, spaced: bool) -> list[Utterance]:
 def _held_out(utterances: Sequence[Utterance]) -> Mapping[str, Sequence[Utterance]]:
     """The utterances to train on, and the dev set that chooses the epoch: of other sentences, unless most repeat."""
     texts = len({each.text for each in utterances})
+    shares = {"dev": max(DEV, min(MOST_DEV, ENOUGH_DEV / len(utterances)))}
     if texts > 1 and texts * FEW_TIMES >= len(utterances):
-        return split(utterances, {"dev": DEV}, "text" if texts < len(utterances) else "utterance")
-    parts = split(utterances, {"dev": DEV}, "utterance")
+        return split(utterances, shares, "text" if texts < len(utterances) else "utterance")
+    parts = split(utterances, shares, "utterance")
     known = {each.text for each in parts["train"]}
     repeated = sum(each.text in known for each in parts["dev"])
     logger.warning(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ds2.data.split import By, merge, sample, sample_speakers, split
+from ds2.data.split import By, merge, sample, sample_speakers, shared_texts, split
 from ds2.data.utterance import Utterance
 from ds2.utils.errors import InputError, ParameterError
 
@@ -51,6 +51,23 @@ def test_every_part_gets_something(each: int, share: float) -> None:
 
 def test_large_shares_leave_a_group_for_every_part() -> None:
     assert [len(subset) for subset in split(corpus(3), {"dev": 0.6, "test": 0.1}).values()] == [10, 10, 10]
+
+
+def test_who_speaks_more_than_a_subset_holds_is_left_to_another() -> None:
+    """One speaker with half of the hours is never the whole test set of a tenth, whatever the seed."""
+    utterances = corpus(9, 10) + [Utterance(Path(f"{n}.wav"), 2.0, f"much {n}", speaker="x") for n in range(90)]
+    for seed in range(20):
+        subsets = split(utterances, {"test": 0.1, "dev": 0.1}, seed=seed)
+        assert {u.speaker for u in subsets["train"]} >= {"x"}
+        assert len({u.speaker for u in subsets["test"]}) > 1
+    two = [each for each in utterances if each.speaker in ("0", "x")]  # where all are longer, the shortest of them
+    assert {u.speaker for u in split(two, {"test": 0.01})["test"]} == {"0"}
+
+
+def test_texts_on_two_sides_are_counted() -> None:
+    subsets = split(corpus(), {"test": 0.2})
+    assert shared_texts(subsets["train"], subsets["test"]) == len(subsets["test"])
+    assert shared_texts(subsets["train"], []) == 0
 
 
 def test_impossible_splits_are_refused() -> None:

@@ -23,7 +23,7 @@ def run_script(path: Path, *arguments: object) -> str:
         patch.setattr(sys, "path", [str(path.parent), *sys.path])
         runpy.run_path(str(path), run_name="__main__")
     for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(path.parents[1])):
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(path.parent)):
             del sys.modules[name]
     return printed.getvalue()
 
