@@ -239,7 +239,7 @@ def convert_command(
             folder of LJ Speech, LibriSpeech or Kaldi; a table of Common Voice; lhotse cuts, NeMo manifest, or parquet;
             a folder of transcripts that ds2 transcribe --format json wrote.
             Durations are read from the audio; columns start and end, in seconds, name a part of it.
-        output: The manifest, directory, table or cuts to write.
+        output: What to write: NAME.jsonl for nemo, NAME.tsv, NAME.jsonl.gz for lhotse, NAME.parquet; or a folder.
         from_: table, text_files, transcripts, ljspeech, nemo, kaldi, librispeech, common_voice, lhotse, parquet or
             webdataset; by default it is detected.
         to: nemo (our manifests), kaldi, common_voice, lhotse, parquet or webdataset.

@@ -21,6 +21,9 @@ def export_command(
 ) -> int:
     """Write a model for onnxruntime, sherpa-onnx or the browser.
 
+    For onnxruntime and sherpa-onnx it is the network alone: the language model and the pronunciations of english stay
+    behind, and with them much of its accuracy. The page has them.
+
     Example: ds2 export english --format sherpa --weights int8 --output english-sherpa
 
     Args:

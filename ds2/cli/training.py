@@ -120,8 +120,10 @@ def _before_and_after(start: str, tuned: Path, run: Path, device: str) -> str:
 
     dev = run / "dev.jsonl"
     utterances = read_manifest(dev)
-    before, after = (evaluate(Recognizer.load(model, device), utterances).words.rate for model in (start, tuned))
-    write_with_search(run, start, before, after)
+    old, new = (evaluate(Recognizer.load(model, device), utterances) for model in (start, tuned))
+    before, after = old.words.rate, new.words.rate
+    texts = {str(each.span): text for each, text in zip(new.utterances, new.hypotheses, strict=True)}
+    write_with_search(run, start, before, after, texts)
     others = "so few say little" if len(utterances) < FEW else "other speech it may have forgotten"
     brought = (
         f"ds2: {dev}, {counted(len(utterances), 'utterance')}: WER {before:.1%} before, {after:.1%} after; {others}"

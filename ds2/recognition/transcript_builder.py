@@ -20,6 +20,7 @@ from ds2.recognition.calibration import Calibration, Judge
 from ds2.recognition.confidence import margins, posteriors, presence
 from ds2.recognition.foreign_words import warn_of_foreign_search
 from ds2.recognition.hot_spelling import spelt_by
+from ds2.recognition.long_words import beside_pauses
 from ds2.recognition.options import DecoderOptions, hot_forms
 from ds2.recognition.plain_search import PlainSearch, with_hidden_words
 from ds2.recognition.punctuation import Punctuator
@@ -101,7 +102,7 @@ class TranscriptBuilder:
         self, nbest: Sequence[Hypothesis], rows: Sequence[np.ndarray], duration: float, start: float = 0.0
     ) -> Transcript:
         """Like `__call__`, (T, V) rows of a segment of a recording: `joined` makes the transcript of all segments."""
-        found = later(self._judged(nbest[: self.compared], rows, duration), start)
+        found = later(self._placed(nbest[: self.compared], rows, duration), start)
         if not self.alternatives:
             return found
         texts = {found.text: Alternative(found, nbest[0].score)}
@@ -109,7 +110,7 @@ class TranscriptBuilder:
             if len(texts) == self.alternatives:
                 break
             competing = [hypothesis, *(each for each in nbest[: self.compared] if each is not hypothesis)]
-            transcript = later(self._judged(competing, rows, duration), start)
+            transcript = later(self._placed(competing, rows, duration), start)
             texts.setdefault(transcript.text, Alternative(transcript, hypothesis.score))
         ranked = SegmentAlternatives(start, start + duration, tuple(texts.values()))
         return dataclasses.replace(found, segment_alternatives=(ranked,))
@@ -158,6 +159,11 @@ class TranscriptBuilder:
         assert self.judge is not None
         transcript, margin = self._compared(nbest, duration)
         return transcript, self.judge.evidence(transcript, nbest[0], margin, log_probs)
+
+    def _placed(self, nbest: Sequence[Hypothesis], rows: Sequence[np.ndarray], duration: float) -> Transcript:
+        """Like `_judged`; no word lasts through a pause."""
+        judged = self._judged(nbest, rows, duration)
+        return beside_pauses(judged, rows, self.frame_seconds, self.tokenizer.unspoken)
 
     def _judged(self, nbest: Sequence[Hypothesis], rows: Sequence[np.ndarray], duration: float) -> Transcript:
         """The transcript of the first hypothesis, its times from the start of the segment."""

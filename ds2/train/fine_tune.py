@@ -4,7 +4,7 @@ OUTPUT/
   train.jsonl, dev.jsonl     the manifest, normalised and split: dev chooses the epoch
   lexicon.txt                pronunciations from the bundle, where the model has an output for phones
   fine-tuned.safetensors     the best epoch with the search, language model and vocabulary of the bundle
-  with_search.json           the WER of both with their whole search, for the report
+  with_search.json           the WER of both with their whole search and the texts of the new one, for the report
 """
 
 import json
@@ -204,9 +204,11 @@ def save_fine_tuned(model: str, manifest: Path, output: Path) -> Path:
     return path
 
 
-def write_with_search(run: Path, model: str, before: float, after: float) -> None:
-    """Keeps for the report the WER on the dev set of the model that training began from, and of the fine-tuned one."""
-    write_text(run / WITH_SEARCH, json.dumps({"model": model, "before": before, "after": after}) + "\n")
+def write_with_search(run: Path, model: str, before: float, after: float, texts: Mapping[str, str]) -> None:
+    """Keeps for the report the WER on the dev set of the model that training began from, and of the fine-tuned one, and
+    the text that this one hears in each recording."""
+    found = {"model": model, "before": before, "after": after, "texts": dict(texts)}
+    write_text(run / WITH_SEARCH, json.dumps(found) + "\n")
 
 
 def with_search_of(start: Bundle, tuned: Bundle, manifest: Path) -> Bundle:

@@ -5,7 +5,7 @@ import hashlib
 import json
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +69,11 @@ def _page(run: Path) -> str:
     config = fixed_values(saved_config(run / "checkpoint.pt", saved["fingerprint"])) | of_data
     bundle = Bundle.load(run / "best.safetensors")
     observed = [load_checkpoint(path, "epoch") for path in sorted((run / "observed").glob("epoch_*.pt"))]
+    found = _with_search(run / WITH_SEARCH)
     sections = [
         ("curves", "Curves", plots.curves(history)),
         ("alignments", "Alignments", "".join(_alignments(observed, bundle))),
-        ("errors", "Worst errors", "".join(_error_listing(config, bundle))),
+        ("errors", "Worst errors", "".join(_error_listing(config, bundle, found.get("texts", {})))),
         ("network", "Network", network_drawing(bundle, observed[-1] if observed else {})),
         ("layers", "Layers", "".join(_layers(observed))),
         ("data", "Data", "".join(_data(config))),
@@ -85,7 +86,7 @@ def _page(run: Path) -> str:
     parts = {
         "SCRIPT_HASH": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "TITLE": as_html(run.resolve().name),
-        "TILES": "".join(_tiles(history, bundle, config, _with_search(run / WITH_SEARCH))),
+        "TILES": "".join(_tiles(history, bundle, config, found)),
         "LINKS": "".join(f'<a href="#{name}">{title}</a>' for name, title, _ in sections),
         "SECTIONS": "".join(
             f'<section id="{name}"><h2>{title}</h2>{content}</section>' for name, title, content in sections
@@ -94,21 +95,21 @@ def _page(run: Path) -> str:
     return filled(page, parts)
 
 
-def _with_search(path: Path) -> dict[str, str]:
-    """Of a fine-tuning, the WER with the whole search, and what it is of."""
-    if not path.exists():
-        return {}
-    found = json.loads(read_text(path))
-    return {f"{found['after']:.1%}": f"dev WER after fine-tuning, with the whole search; before {found['before']:.1%}"}
+def _with_search(path: Path) -> dict[str, Any]:
+    """What `write_with_search` keeps of a fine-tuning; empty for another training."""
+    return dict(json.loads(read_text(path))) if path.exists() else {}
 
 
 def _tiles(
-    history: Sequence[dict[str, Any]], bundle: Bundle, config: dict[str, Any], first: dict[str, str]
+    history: Sequence[dict[str, Any]], bundle: Bundle, config: dict[str, Any], found: dict[str, Any]
 ) -> Iterator[str]:
     best = best_of(history)
     parameters = sum(tensor.numel() for tensor in bundle.weights.values())
     seconds = sum(epoch["seconds"] for epoch in history)
-    facts = dict(first)
+    facts = {}
+    if found:
+        label = f"dev WER after fine-tuning, with the whole search; before {found['before']:.1%}"
+        facts[f"{found['after']:.1%}"] = label
     if "per" in best:
         facts[f"{best['per']:.2%}"] = f"dev PER of epoch {best['epoch']}, the best by it"
     facts |= {
@@ -161,16 +162,23 @@ def _marked_edits(reference: str, hypothesis: str) -> str:
     return " ".join(words)
 
 
-def _error_listing(config: dict[str, Any], bundle: Bundle) -> Iterator[str]:
-    """The dev utterances with the most errors of the best model, or why the dev set cannot be read."""
+def _error_listing(config: dict[str, Any], bundle: Bundle, found: Mapping[str, str]) -> Iterator[str]:
+    """The dev utterances with the most errors of the best model, or why the dev set cannot be read.
+
+    Args:
+        found: the texts by the whole search, of each recording; empty where there are those of the letters alone.
+    """
     try:
-        decoded = list(_recognized_texts(bundle, read_manifest(config["data"]["dev"])))
+        utterances = read_manifest(config["data"]["dev"])
+        decoded = [(each, found[str(each.span)]) for each in utterances if str(each.span) in found]
+        by = "the whole search" if decoded else "the letters alone, without a language model"
+        decoded = decoded or list(_recognized_texts(bundle, utterances))
     except InputError as error:
         yield f"<p>{as_html(error)}</p>"
         return
     counted = [(word_errors(utterance.text, text), utterance, text) for utterance, text in decoded]
     wrong = sorted((row for row in counted if row[0].errors), key=lambda row: -row[0].errors)
-    yield "<p>By the letters alone, without a language model: "
+    yield f"<p>By {by}: "
     yield f"{len(decoded) - len(wrong)} of {len(decoded)} dev utterances are without errors. Wrong words are red, "
     yield "words of the reference are struck through.</p><table><tr><th>errors<th>utterance<th>file</tr>"
     for errors, utterance, text in wrong[:WORST]:

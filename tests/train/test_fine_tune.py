@@ -45,7 +45,9 @@ def test_known_letters_keep_the_alphabet_the_convolutions_and_the_vocabulary(
     )
     write_run_report(output, output / "report.html")
     tile = f"<b>{found[2]}%</b><span>dev WER after fine-tuning, with the whole search; before {found[1]}%"
-    assert tile in (output / "report.html").read_text()
+    page = (output / "report.html").read_text()
+    assert tile in page
+    assert "By the whole search: " in page
     before, after = Bundle.load(locate("digits-streaming")), Bundle.load(output / "fine-tuned.safetensors")
     assert after.tokens == before.tokens
     assert after.vocabulary == before.vocabulary
