@@ -27,7 +27,7 @@ from ds2.utils.jit import njit
 MATRICES = ("embedding", "input", "recurrent", "projection")
 VECTORS = ("gate_bias", "norm_scale", "norm_bias", "output_bias")
 TINY = 1e-5  # added to a variance
-GROUP = 64  # sentences of a tree: those of two segments, with some 300 beginnings each
+GROUP = 128  # sentences of a tree: those of four segments, with some 300 beginnings each
 BLOCK = 64  # nodes whose probabilities of all pieces are in memory at once
 LARGEST = 1e4  # of a weight; far beyond what training gives, and no product of such overflows
 

@@ -4,6 +4,7 @@ An error in a step fails only the streams that cause it. Without memory the proc
 """
 
 import contextlib
+import gc
 import logging
 import signal
 import time
@@ -246,6 +247,7 @@ def serve_model(config: WorkerConfig, connection: "Connection[Any, Any]") -> Non
         try:
             setup = load_setup(config)
             warm_up_worker(setup, config.dispatch.batch_streams)
+            gc.freeze()  # each search for garbage among what the model holds would stop all streams for 10 ms
         except InputError as error:
             connection.send(error)
             return
