@@ -48,10 +48,6 @@ class Written(Protocol):
         """The transcript of each channel, where they were separated."""
 
     @property
-    def cues(self) -> Sequence[Cue]:
-        """The cues of aligned subtitles."""
-
-    @property
     def characters(self) -> Sequence[Word]:
         """The characters with their times, where they are known."""
 
@@ -62,6 +58,10 @@ class Written(Protocol):
     @property
     def line_starts(self) -> Sequence[int]:
         """The words that begin a line of an aligned text, by their places."""
+
+    @property
+    def channel_cues(self) -> Sequence[tuple[int, Cue]]:
+        """The cues of all channels in the order of their times, each with its channel."""
 
     @property
     def channel_segments(self) -> Sequence[tuple[int, TranscriptSegment]]:

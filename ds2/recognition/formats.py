@@ -1,13 +1,12 @@
 """Transcripts as files: txt, json, srt, vtt, tsv, ctm, TextGrid."""
 
-import dataclasses
 import json
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ds2.recognition.confidence import is_doubtful
-from ds2.recognition.cues import Cue, make_cues
+from ds2.recognition.cues import Cue
 from ds2.recognition.format_inputs import Written
 from ds2.recognition.words import Word
 from ds2.utils.errors import ParameterError, printable
@@ -20,7 +19,7 @@ def to_txt(transcript: Written, name: str) -> str:
         probabilities = among_alternatives(transcript.alternatives)
         pairs = zip(transcript.alternatives, probabilities, strict=True)
         return "".join(f"{probability:.2f}\t{each.display}\n" for (each, _), probability in pairs)
-    return "\n".join(_labelled(channel, segment.display) for channel, segment in transcript.channel_segments) + "\n"
+    return "\n".join(of_channel(channel, segment.display) for channel, segment in transcript.channel_segments) + "\n"
 
 
 def to_json(transcript: Written, name: str) -> str:
@@ -38,9 +37,9 @@ def to_json(transcript: Written, name: str) -> str:
     keys = ("start", "end", "text", "display")
     segments = [{key: getattr(segment, key) for key in keys} for _, segment in transcript.channel_segments]
     values: dict[str, Any] = {"file": printable(name), "text": transcript.text}
-    values["words"] = [dataclasses.asdict(word) for word in transcript.words]
+    values["words"] = [dict(vars(word)) for word in transcript.words]
     values |= {"duration": round(transcript.duration, 3), "model": transcript.model}
-    values["characters"] = [dataclasses.asdict(word) for word in transcript.characters]
+    values["characters"] = [dict(vars(word)) for word in transcript.characters]
     values |= {"segments": segments, "display": transcript.display}
     plain = list(values["characters"])
     if not _has_display(transcript):
@@ -94,16 +93,16 @@ def among_alternatives(alternatives: "Sequence[tuple[Written, float]]") -> list[
 def to_srt(transcript: Written, name: str) -> str:
     """SubRip subtitles."""
     cues = []
-    for number, (channel, cue) in enumerate(_cues(transcript), 1):
+    for number, (channel, cue) in enumerate(transcript.channel_cues, 1):
         text = cue.written if cue.kind == ".srt" else cue.text
-        cues.append(f"{number}\n{_span(cue, ',')}\n{_labelled(channel, text)}\n\n")
+        cues.append(f"{number}\n{_span(cue, ',')}\n{of_channel(channel, text)}\n\n")
     return "".join(cues)
 
 
 def to_vtt(transcript: Written, name: str) -> str:
     """WebVTT subtitles, with the channel as the voice; &, < and --> are markup there."""
     cues = []
-    for channel, cue in _cues(transcript):
+    for channel, cue in transcript.channel_cues:
         escaped = cue.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         text = cue.written if cue.kind == ".vtt" else escaped
         cues.append(
@@ -116,7 +115,7 @@ def to_tsv(transcript: Written, name: str) -> str:
     """A table as Whisper writes it: start and end in milliseconds and the text of each segment, with its channel before
     it where channels are separate."""
     rows = [
-        f"{round(1000 * segment.start)}\t{round(1000 * segment.end)}\t{_labelled(channel, segment.display)}\n"
+        f"{round(1000 * segment.start)}\t{round(1000 * segment.end)}\t{of_channel(channel, segment.display)}\n"
         for channel, segment in transcript.channel_segments
     ]
     return "".join(["start\tend\ttext\n", *rows])
@@ -210,21 +209,9 @@ def choose_formats(names: str, known: Sequence[str] = tuple(FORMATS)) -> list[st
     return list(dict.fromkeys(by_lower[name.lower()] for name in asked))
 
 
-def _labelled(channel: int, text: str) -> str:
+def of_channel(channel: int, text: str) -> str:
+    """The text of a channel, "1: ..."; 0 stands for channels that were not separated."""
     return f"{channel}: {text}" if channel else text
-
-
-def _cues(transcript: Written) -> list[tuple[int, Cue]]:
-    """The cues of all channels in order of time, each with the number of its channel, 0 where they are one."""
-    parts = list(enumerate(transcript.channels, 1)) or [(0, transcript)]
-    if transcript.cues:
-        return [(0, cue) for cue in transcript.cues]
-    cues = [
-        (channel, cue)
-        for channel, part in parts
-        for cue in make_cues(part.text, part.words, part.duration, part.line_starts, len(_labelled(channel, "")))
-    ]
-    return sorted(cues, key=lambda pair: (pair[1].start, pair[0]))
 
 
 def _span(cue: Cue, point: str) -> str:

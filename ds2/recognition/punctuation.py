@@ -10,12 +10,14 @@ computed by NumPy, so that it needs no torch; `recipes/english/punctuation.py` t
 
 import copy
 import functools
+import itertools
 import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ds2.model_record import Record
+from ds2.utils.devices import one_thread_a_product
 from ds2.utils.errors import InputError
 
 MARKS = ("", ",", ".", "?")
@@ -26,7 +28,8 @@ DILATIONS = (1, 2, 4)  # words between the three that a convolution looks at
 DIRECTIONS = ("", "_reverse")
 EMBEDDING = "embedding.weight"
 ACRONYMS = frozenset("usa uk eu tv bbc nasa fbi cia nato dna hiv usb dvd cd pc ceo".split())  # no other words
-BLOCK, CONTEXT = 1000, 100  # words that are tagged at once, and those around them: memory for an hour stays small
+BLOCK, CONTEXT = 1000, 100  # words that are tagged together, and those around them
+AT_ONCE = 16  # blocks: memory for any recording stays small
 
 
 class Punctuator:
@@ -77,28 +80,31 @@ class Punctuator:
 
     def scores(self, words: Sequence[str]) -> np.ndarray:
         """N words -> (N, MARKS + 1): log-odds of the mark after each, and of its capital."""
-        blocks = []
-        for start in range(0, len(words), BLOCK):
-            first = max(0, start - CONTEXT)
-            found = self._scores(words[first : start + BLOCK + CONTEXT])
-            blocks.append(found[start - first : start - first + BLOCK])
-        return np.concatenate(blocks)
+        starts = range(0, len(words), BLOCK)
+        firsts = [max(0, start - CONTEXT) for start in starts]
+        blocks = [words[first : start + BLOCK + CONTEXT] for first, start in zip(firsts, starts, strict=True)]
+        groups = (blocks[number : number + AT_ONCE] for number in range(0, len(blocks), AT_ONCE))
+        with one_thread_a_product():  # the steps' are small: two threads mostly wait for each other
+            found = zip(firsts, starts, itertools.chain.from_iterable(map(self._scores, groups)), strict=True)
+            return np.concatenate([scores[start - first : start - first + BLOCK] for first, start, scores in found])
 
     @functools.cached_property
     def _network(self) -> dict[str, np.ndarray]:
         """All weights but the large table of words, in float32."""
         return {name: values.astype(np.float32) for name, values in self.weights.items() if name != EMBEDDING}
 
-    def _scores(self, words: Sequence[str]) -> np.ndarray:
-        weights = self._network
-        hidden = self.weights[EMBEDDING][[number_of(word, self.index) for word in words]].astype(np.float32)
-        for number, dilation in enumerate(DILATIONS):
-            layer = weights[f"convolutions.{number}.weight"], weights[f"convolutions.{number}.bias"]
-            found = _convolved(hidden, *layer, dilation)
-            hidden = hidden + found if number else found
-        every = np.hstack([hidden, _both_ways(hidden, weights)])
-        scored: np.ndarray = every @ weights["output.weight"].T + weights["output.bias"]
-        return scored
+    def _scores(self, blocks: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """(N, MARKS + 1) of each block of words."""
+        weights, found = self._network, list[np.ndarray]()
+        for words in blocks:
+            hidden = self.weights[EMBEDDING][[number_of(word, self.index) for word in words]].astype(np.float32)
+            for number, dilation in enumerate(DILATIONS):
+                layer = weights[f"convolutions.{number}.weight"], weights[f"convolutions.{number}.bias"]
+                added = _convolved(hidden, *layer, dilation)
+                hidden = hidden + added if number else added
+            found.append(hidden)
+        every = (np.hstack(each) for each in zip(found, *_both_ways(found, weights), strict=True))
+        return [each @ weights["output.weight"].T + weights["output.bias"] for each in every]
 
     def tags(self, words: Sequence[str]) -> list[tuple[int, bool]]:
         """The mark after each word, and whether it has a capital; a sentence ends at the last one."""
@@ -157,23 +163,28 @@ def _convolved(hidden: np.ndarray, weight: np.ndarray, bias: np.ndarray, dilatio
     return np.maximum(taps @ weight.T + bias, 0.0)
 
 
-def _both_ways(inputs: np.ndarray, weights: Mapping[str, np.ndarray]) -> np.ndarray:
-    """(N, C) -> (N, 2 * H): the outputs of the LSTM that goes forward and of the one that goes backward."""
-    ways = [_lstm_direction(inputs[:: -1 if way else 1], weights, way) for way in DIRECTIONS]
-    return np.hstack([ways[0], ways[1][::-1]])
+def _both_ways(blocks: Sequence[np.ndarray], weights: Mapping[str, np.ndarray]) -> list[list[np.ndarray]]:
+    """(N, C) of each block -> (N, H) of each: the outputs of the LSTM that goes forward, of the one that goes back."""
+    ahead = _lstm_direction(blocks, weights, DIRECTIONS[0])
+    back = _lstm_direction([each[::-1] for each in blocks], weights, DIRECTIONS[1])
+    return [ahead, [each[::-1] for each in back]]
 
 
-def _lstm_direction(inputs: np.ndarray, weights: Mapping[str, np.ndarray], way: str) -> np.ndarray:
-    """(N, C) -> (N, H); torch's order of the gates: input, forget, candidate, output."""
+def _lstm_direction(blocks: Sequence[np.ndarray], weights: Mapping[str, np.ndarray], way: str) -> list[np.ndarray]:
+    """(N, C) of each block -> (N, H) of each, all blocks step by step together; torch's order of the gates: input,
+    forget, candidate, output."""
     bias = weights[f"lstm.bias_ih_l0{way}"] + weights[f"lstm.bias_hh_l0{way}"]
-    gates = inputs @ weights[f"lstm.weight_ih_l0{way}"].T + bias
     recurrent = np.ascontiguousarray(weights[f"lstm.weight_hh_l0{way}"].T)
-    size = len(recurrent)
-    outputs, state, cell = np.zeros((len(inputs), size), np.float32), np.zeros(size, np.float32), 0.0
+    size, longest = len(recurrent), max(map(len, blocks))
+    gates = np.zeros((longest, len(blocks), 4 * size), np.float32)
+    for number, inputs in enumerate(blocks):
+        gates[: len(inputs), number] = inputs @ weights[f"lstm.weight_ih_l0{way}"].T + bias
+    outputs = np.empty((longest, len(blocks), size), np.float32)
+    state = cell = np.zeros((len(blocks), size), np.float32)
     for place, row in enumerate(gates):
-        row = row + state @ recurrent
-        candidate = np.tanh(row[2 * size : 3 * size])
+        row += state @ recurrent
+        candidate = np.tanh(row[:, 2 * size : 3 * size])
         row = 0.5 + 0.5 * np.tanh(0.5 * row)  # the logistic function of the other three
-        cell = row[size : 2 * size] * cell + row[:size] * candidate
-        outputs[place] = state = row[3 * size :] * np.tanh(cell)
-    return outputs
+        cell = row[:, size : 2 * size] * cell + row[:, :size] * candidate
+        outputs[place] = state = row[:, 3 * size :] * np.tanh(cell)
+    return [outputs[: len(inputs), number] for number, inputs in enumerate(blocks)]

@@ -1,6 +1,7 @@
 """Transcripts: text, and words with times and confidence; from a decoder's hypothesis."""
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ds2.recognition.confidence import geometric_mean
 from ds2.recognition.crosstalk import crosstalk_warning
-from ds2.recognition.cues import Cue
+from ds2.recognition.cues import Cue, make_cues
 from ds2.recognition.foreign_language import foreign_warning
-from ds2.recognition.formats import FORMATS
+from ds2.recognition.formats import FORMATS, of_channel
 from ds2.recognition.notebook import transcript_html
 from ds2.recognition.segments import TranscriptSegment, divide_words, ends_segment, group_words, with_spaces
 from ds2.recognition.words import TimedText, Word, shorten, word_spans
@@ -74,7 +75,7 @@ class Transcript:
     def _repr_html_(self) -> str:
         return transcript_html(self.channel_segments, self.path)
 
-    @property
+    @functools.cached_property
     def segments(self) -> tuple[TranscriptSegment, ...]:
         """The transcript divided at pauses; a long segment without a long pause also at shorter ones.
 
@@ -86,7 +87,7 @@ class Transcript:
             return tuple(divide_words(self.text, self.words, self.line_starts))
         return tuple(group_words(self.text, self.words, ends_segment))
 
-    @property
+    @functools.cached_property
     def channel_segments(self) -> tuple[tuple[int, TranscriptSegment], ...]:
         """The segments of all channels in order of time, each with the number of its channel, from 1 on.
 
@@ -96,6 +97,18 @@ class Transcript:
             return tuple((0, segment) for segment in self.segments)
         pairs = [(number, segment) for number, channel in enumerate(self.channels, 1) for segment in channel.segments]
         return tuple(sorted(pairs, key=lambda pair: (pair[1].start, pair[0])))
+
+    @functools.cached_property
+    def channel_cues(self) -> tuple[tuple[int, Cue], ...]:
+        """The cues of all channels in order of time, each with the number of its channel, 0 where they are one."""
+        if self.cues:
+            return tuple((0, cue) for cue in self.cues)
+        cues = [
+            (channel, cue)
+            for channel, part in list(enumerate(self.channels, 1)) or [(0, self)]
+            for cue in make_cues(part.text, part.words, part.duration, part.line_starts, len(of_channel(channel, "")))
+        ]
+        return tuple(sorted(cues, key=lambda pair: (pair[1].start, pair[0])))
 
     @property
     def display(self) -> str:
