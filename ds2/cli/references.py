@@ -24,14 +24,14 @@ def comparable_references(
     Args:
         normalize: brings the texts to the normal form of this language first, see `ds2.text.normalize`.
     """
-    from ds2.recognition.evaluate import beyond_alphabet, comparable_case, with_texts
+    from ds2.recognition.evaluate import beyond_alphabet, comparable_case, comparable_letters, with_texts
     from ds2.recognition.readings import normal_form
 
     utterances = with_texts(utterances, normal_form(normalize))
     written, utterances = utterances, with_texts(utterances, comparable_case(tokenizer))
     if capitals := sum(map(ne, written, utterances)):
         print(f"ds2: the model has no capitals: {capitals} references are compared in lower case", file=sys.stderr)
-    utterances = with_texts(utterances, tokenizer.without_accents)
+    utterances = with_texts(utterances, comparable_letters(tokenizer))
     if line := beyond_alphabet(tokenizer, utterances):
         print(f"ds2: {line}{_remedy(tokenizer, utterances, normalize)}", file=sys.stderr)
     return utterances

@@ -86,9 +86,10 @@ def comparable_case(tokenizer: Tokenizer) -> Callable[[str], str]:
 
 
 def comparable_letters(tokenizer: Tokenizer) -> Callable[[str], str]:
-    """Brings texts to the letters of the model: see `comparable_case`, and café to cafe where it lacks é."""
-    case = comparable_case(tokenizer)
-    return lambda text: tokenizer.without_accents(case(text))
+    """Brings texts to the letters of the model: see `comparable_case`, and café to cafe where it lacks é; without
+    spaces, as between Latin words in Mandarin, where it writes none."""
+    case, space = comparable_case(tokenizer), " " if " " in tokenizer.index else ""
+    return lambda text: space.join(tokenizer.without_accents(case(text)).split())
 
 
 def with_texts(utterances: Sequence[Utterance], form: Callable[[str], str]) -> list[Utterance]:

@@ -8,9 +8,10 @@ import pytest
 from ds2.cli.error_rates import report_evaluation
 from ds2.cli.options import DEFAULT_EVALUATION
 from ds2.data.manifest import read_manifest
-from ds2.recognition.evaluate import Evaluation, evaluate
+from ds2.recognition.evaluate import Evaluation, comparable_letters, evaluate
 from ds2.recognition.readings import transcript_form
 from ds2.recognition.recognizer import Recognizer
+from ds2.text import BLANK_TOKEN, Tokenizer
 from ds2.utils.jit import njit
 
 
@@ -30,6 +31,12 @@ def test_the_form_of_a_transcript() -> None:
     assert transcript_form(None)(said, "on july twenty twelve p m") == said
     assert transcript_form("zh")(said, "on july twenty twelve p m") == "on july two thousand and twelve p m"
     assert transcript_form("en")(said, "on july twenty twelve p m") == "on july twenty twelve p m"
+
+
+def test_a_model_without_spaces_is_compared_without_spaces() -> None:
+    """Mandarin with Latin words: a space between them would be an error that no model can avoid."""
+    assert comparable_letters(Tokenizer([BLANK_TOKEN, "听", "l", "e", "t", "i"]))("听 Let  It") == "听letit"
+    assert comparable_letters(Tokenizer([BLANK_TOKEN, " ", "l", "e", "t", "i"]))(" Let  It") == "let it"
 
 
 def test_seconds_of_compiling_kernels_are_told(
