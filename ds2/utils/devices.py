@@ -5,6 +5,7 @@ import ctypes
 import functools
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,14 +60,32 @@ def cpu_threads() -> int:
     return int(wanted) if wanted.isdigit() and int(wanted) else len(os.sched_getaffinity(0))
 
 
+class _OneThread:
+    """How many blocks of `one_thread_a_product` run in all threads now."""
+
+    def __init__(self) -> None:
+        self.blocks, self.lock = 0, threading.Lock()
+
+    def add(self, change: int) -> None:
+        with self.lock:
+            self.blocks += change
+            _thread_products(1 if self.blocks else cpu_threads())
+
+
+_one_thread = _OneThread()
+
+
 @contextlib.contextmanager
 def one_thread_a_product() -> Iterator[None]:
-    """NumPy's products take one thread each: for threads that compute as many of them at once."""
-    _thread_products(1)
+    """NumPy's products take one thread each: for threads that compute as many of them at once, or for small ones.
+
+    So do those of other threads, until the last of such blocks has ended.
+    """
+    _one_thread.add(1)
     try:
         yield
     finally:
-        _thread_products(cpu_threads())
+        _one_thread.add(-1)
 
 
 def _thread_products(count: int) -> None:
