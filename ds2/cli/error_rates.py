@@ -88,6 +88,6 @@ def _print_comparisons(result: "Evaluation", others: dict[str, list[str]]) -> No
         print(f"{found.difference:+.2%} (95% interval {low:+.2%} to {high:+.2%}), ", end="")
         print(f"fewer errors in {counted(found.fewer, 'utterance')}, more in {found.more}; ", end="")
         print(f"permutation test by utterances: p = {found.p_utterances:.3g}", end="")
-        print(
-            "" if found.p_speakers is None else f", by {counted(found.speakers, 'speaker')}: p = {found.p_speakers:.3g}"
-        )
+        if found.p_speakers is not None:
+            print(f", by {counted(found.speakers, 'speaker')}: p = {found.p_speakers:.3g}", end="")
+        print("; more than chance" if found.significant else "; may be chance")

@@ -20,6 +20,7 @@ NEAR = 3  # levels by which a pause may fail to reach into the gap between the p
 LEAST_PAUSE = 8  # levels: shorter quiet is the closure of a stop, as in "paper"
 CLEAR_PAUSE = 20  # levels: what sounds between two such pauses belongs to no word
 BREATH, LOUD_BREATH = 20.0, 14.0  # dB below the word: so quiet is a breath, between any two pauses
+BEFORE_WORD = 17.0  # dB below the word: a breath or noise right before it, where it lasts
 NOT_CLICKS = 0.9  # of the levels of a breath
 LEAST_BREATH = 10  # levels before a pause and a word
 LONGEST_RELEASE = 20  # levels: what is shorter may be a word's last stop, as in "respect", or an s before its first
@@ -84,6 +85,7 @@ def _pause(level: np.ndarray, before: Span, after: Span, loudness: tuple[float, 
     if not clear:
         return None
     pause = _with_breaths(level, (clear[0][0], clear[-1][1]), runs, loudness)
+    pause = pause[0], _past_noise(level, pause[1], after[0], loudness[1])
     return _with_hidden(level, pause, threshold, loudness) if pause[1] - pause[0] >= LEAST_PAUSE else None
 
 
@@ -102,6 +104,14 @@ def _with_breaths(level: np.ndarray, pause: Span, runs: list[Span], loudness: tu
             start = first
             break
     return start, end
+
+
+def _past_noise(level: np.ndarray, end: int, peak: int, loudness: float) -> int:
+    """Where the word after a pause begins that has ended: a breath or the noise of a room right before it is none of
+    it, if it lasts longer than any first sound that is so quiet."""
+    loud = np.flatnonzero(level[end : peak + AROUND] > loudness - BEFORE_WORD)
+    begun = end + int(loud[0]) - 1 if len(loud) else end
+    return begun if begun - end >= LONGEST_RELEASE else end
 
 
 def _is_breath(level: np.ndarray, loudness: float) -> bool:

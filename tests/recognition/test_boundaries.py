@@ -65,6 +65,25 @@ def test_noise_that_ends_in_digital_silence_is_a_pause() -> None:
     assert start == pytest.approx(1.5, abs=0.011)
 
 
+def test_each_of_two_joined_recordings_has_its_own_noise() -> None:
+    """The noise of the second one, 25 dB below its words, was speech beside the first one's quiet."""
+    quiet = bursts([(0.5 * n, 0.5 * n + 0.3) for n in range(1, 10)], 5.0, 1e-4)
+    noisy = bursts([(0.4 + 0.5 * n, 0.7 + 0.5 * n) for n in range(9)], 5.0, 0.1 * 10 ** (-25 / 20))
+    samples = np.concatenate([quiet, np.zeros(RATE // 2, np.float32), noisy])
+    *_, (_, end), (start, _), _ = word_boundaries(level(samples), [(4.55, 4.75), (5.98, 6.1), (6.48, 6.6)])
+    assert end == pytest.approx(4.8, abs=0.011)
+    assert start == pytest.approx(5.9, abs=0.021)
+
+
+@pytest.mark.parametrize(("lead", "start"), [(0.25, 0.6), (0.12, 0.48)])
+def test_noise_right_before_a_word_is_none_of_it_if_it_lasts(lead: float, start: float) -> None:
+    """20 dB below it; a soft first sound, as in "fish", is shorter."""
+    samples = bursts([(0.6, 1.0)], 1.5)
+    samples += 0.1 * bursts([(0.6 - lead, 0.6)], 1.5)
+    [(found, _)] = word_boundaries(level(samples), [(0.7, 0.9)])
+    assert found == pytest.approx(start, abs=0.021)
+
+
 def test_a_word_that_fades_into_noise_ends_below_it() -> None:
     """A vowel that loses 40 dB in 150 ms, in noise 20 dB below it; without noise as well."""
     time = np.arange(2 * RATE) / RATE

@@ -1,13 +1,16 @@
 """Two transcripts of the same utterances."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts
-from ds2.recognition.comparison import better_of, compare, permutation_test
+from ds2.recognition.comparison import Comparison, better_of, compare, permutation_interval, permutation_test
 
 
 def test_a_comparison_by_hand() -> None:
@@ -24,6 +27,22 @@ def test_a_comparison_by_hand() -> None:
     unnamed = compare([Utterance(Path("a.wav"), 1.0, "")] * 4, own, own)
     assert (unnamed.difference, unnamed.interval, unnamed.p_utterances) == (0.0, (0.0, 0.0), 1.0)
     assert unnamed.p_speakers is None
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=9))
+def test_the_interval_and_the_test_agree(differences: list[int]) -> None:
+    """On whether a difference may be chance, and the interval has the difference in its middle."""
+    values = np.array(differences)
+    low, high = permutation_interval(values)
+    assert (low <= 0 <= high) == (permutation_test(values) > 0.05)
+    assert (low + high) / 2 == values.sum()
+
+
+def test_speakers_decide_where_they_are_enough() -> None:
+    counts = Comparison(ErrorCounts(), 0.1, (0.0, 0.2), 1, 2, p_utterances=0.01, p_speakers=0.2, speakers=9)
+    assert counts.significant
+    assert not replace(counts, speakers=10).significant
+    assert not replace(counts, p_utterances=0.051, p_speakers=None).significant
 
 
 def test_drawn_permutations_are_near_the_exact_probability() -> None:
