@@ -54,6 +54,7 @@ def choose_form(
     marks that no reference has, or where each utterance says that its text is of the model's language.
     """
     from ds2.recognition.compared_transcripts import foreign_marks
+    from ds2.recognition.readings import normal_form
 
     if normalize is not None:
         return normalize
@@ -61,7 +62,7 @@ def choose_form(
     named = {(each.lang or "").partition("-")[0] for each in utterances}
     if named == {own} or foreign_marks(others, (utterance.text for utterance in utterances)):
         language = own
-    if language is not None:
+    if language is not None and any(normal_form(language)(each.text) != each.text for each in utterances):
         print(f"ds2: the texts are taken in their normal form, as by --normalize {language}", file=sys.stderr)
     return language
 

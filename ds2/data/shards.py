@@ -126,13 +126,16 @@ def read(source: Path, _: Path) -> Iterator[Row]:
     """The rows of a shard, or of all shards in a folder, whichever program wrote them.
 
     Raises:
-        InputError: there is none, or one is damaged.
+        InputError: there is none, or one is damaged or a data set with a manifest of its own.
     """
     shards = sorted(source.glob("*.tar")) if source.is_dir() else [source]
     if not shards:
         raise InputError(f"{source}: holds no .tar")
     for shard in shards:
-        yield from _table_rows(shard, write_tar_index(shard))
+        places = write_tar_index(shard)
+        if manifest := next((name for name in places if name.endswith(".jsonl")), None):
+            raise InputError(f"{shard}: no shard of webdataset, it holds {manifest}; unpack it, and name its folder")
+        yield from _table_rows(shard, places)
 
 
 def write(target: Path, utterances: Sequence[Utterance]) -> None:

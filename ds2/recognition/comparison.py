@@ -67,8 +67,8 @@ def permutation_test(differences: np.ndarray) -> float:
 
 
 def permutation_interval(differences: np.ndarray) -> tuple[float, float]:
-    """95 % confidence interval of the sum: as far on each side as its signs alone would bring it; without 0 exactly
-    where `permutation_test` is at most 0.05."""
+    """95 % confidence interval of the sum of (N,) differences: as far on each side as their signs alone would bring it;
+    without 0 exactly where `permutation_test` is at most 0.05."""
     sums = np.sort(_permuted(differences))[::-1]
     # The farthest sum that more than one in twenty reach.
     reach, found = float(sums[int(len(sums) * LEVEL)]), float(differences.sum())

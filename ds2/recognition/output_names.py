@@ -59,7 +59,7 @@ def _printed(name: str) -> str:
 
 
 def _base(recording: RecordingSpan, name: str) -> str:
-    """The name of an output; a span has its start in it."""
+    """The name of an output; a span has its start in it, with as many digits as all others, so that they sort."""
     if recording.path == STDIN:
         return "stdin"
-    return name if recording.duration is None else f"{name}_{recording.offset:.2f}"
+    return name if recording.duration is None else f"{name}_{recording.offset:08.2f}"

@@ -42,7 +42,10 @@ def make_rescorer(
     if (part := bundle.neural_model) is None:
         return None
     if not fits:
-        logger.warning("lm: it also takes the place of the model's own neural language model")
+        logger.warning(
+            "lm: it also takes the place of the model's own neural language model; a mixture of both, by ds2 lm mix, "
+            "keeps that one"
+        )
         return None
     try:
         arrays = {name: np.asarray(array) for name, array in part.arrays.items()}

@@ -68,21 +68,21 @@ def styled(draw: Callable[Parameters, str]) -> Callable[Parameters, str]:
 
 
 def draw_curves(path: Path, runs: Mapping[str, Sequence[Epoch]]) -> None:
-    """Draws loss and WER over epochs, one colour for each run; nothing where matplotlib is not installed."""
+    """Draws loss, WER and PER over epochs, one colour for each run; nothing where matplotlib is not installed."""
     try:
         figure, (loss_axes, wer_axes) = subplots(1, 2, size=(11, 4))
     except ModuleNotFoundError:
         return
     for number, (name, history) in enumerate(runs.items()):
-        colour = f"C{number}"
-        epochs, wers = [epoch["epoch"] for epoch in history], [100 * epoch["wer"] for epoch in history]
-        train, dev = f"{name} train".strip(), f"{name} dev".strip()
-        loss_axes.plot(epochs, [epoch["loss"] for epoch in history], colour, marker=".", label=train)
-        loss_axes.plot(epochs, [epoch["dev_loss"] for epoch in history], colour, linestyle="--", marker=".", label=dev)
-        wer_axes.plot(epochs, wers, colour, marker="o", label=dev)
+        epochs, style = [epoch["epoch"] for epoch in history], {"color": f"C{number}", "marker": "."}
+        loss_axes.plot(epochs, [epoch["loss"] for epoch in history], label=f"{name} train".strip(), **style)
+        loss_axes.plot(epochs, [epoch["dev_loss"] for epoch in history], "--", label=f"{name} dev".strip(), **style)
+        for key, line in (("wer", "-"), ("per", "--")):
+            if rates := [100 * epoch[key] for epoch in history if key in epoch]:
+                wer_axes.plot(epochs, rates, line, label=f"{name} dev {key.upper()}".strip(), **style)
     loss_axes.set(xlabel="epoch", ylabel="CTC loss per utterance, nats", yscale="log")
     wrong = any(epoch["wer"] for history in runs.values() for epoch in history)
-    wer_axes.set(xlabel="epoch", ylabel="dev WER without a language model, %", yscale="log" if wrong else "linear")
+    wer_axes.set(xlabel="epoch", ylabel="dev, without a language model, %", yscale="log" if wrong else "linear")
     for axes in (loss_axes, wer_axes):
         whole_numbers(axes)
         low, high = axes.get_ylim()

@@ -72,8 +72,10 @@ def write_epoch(folder: Path, state: RunState) -> None:
 
 def dev_figures(record: Mapping[str, Any]) -> str:
     """What `validate` found, for a line of the log."""
-    figures = f"dev loss {record['dev_loss']:.3f}, greedy WER {record['wer']:.2%}, CER {record['cer']:.2%}"
-    return f"{figures}, PER {record['per']:.2%}" if "per" in record else figures
+    letters = f"WER {record['wer']:.2%}, CER {record['cer']:.2%}"
+    if "per" not in record:
+        return f"dev loss {record['dev_loss']:.3f}, greedy {letters}"
+    return f"dev loss {record['dev_loss']:.3f}, PER {record['per']:.2%} (greedy, its letters alone: {letters})"
 
 
 def write_batch(folder: Path, state: RunState, rank: int, minibatch: list[Batch]) -> None:

@@ -101,7 +101,7 @@ def test_parts_of_one_recording_have_outputs_of_their_own(tmp_path: Path) -> Non
         RecordingSpan(Path("a.wav")),
     ]
     targets = OutputFolder(tmp_path, ["txt"], recordings).targets
-    assert [targets[recording].name for recording in recordings] == ["a_0.00", "a_1.00", "a"]
+    assert [targets[recording].name for recording in recordings] == ["a_00000.00", "a_00001.00", "a"]
 
 
 @pytest.mark.parametrize("formats", [["txt"], ["srt"], ["TextGrid", "json"]])

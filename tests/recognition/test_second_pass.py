@@ -138,7 +138,7 @@ def test_what_english_has_fitted_stays_beside_its_own_words_alone(
 def test_a_model_of_other_words_leaves_it_out(path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     NGram.from_orders(*estimate([["one", "two"]], EstimateConfig(1))).save(tmp_path / "lm")
     assert Recognizer.load(path, options=DecoderOptions(lm=tmp_path / "lm")).builder.rescorer is None
-    assert "lm: it also takes the place of the model's own neural language model" in caplog.messages
+    assert "lm: it also takes the place of the model's own neural language model" in caplog.text
     assert Recognizer.load(path, options=DecoderOptions(beam=0)).builder.rescorer is None
     own = Recognizer.load(path, options=DecoderOptions(rescore=tmp_path / "lm")).builder.rescorer
     assert own is not None

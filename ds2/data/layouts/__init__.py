@@ -75,7 +75,7 @@ def guess_layout(source: Path) -> str:
         return _guess_table(source)
     if (source / ljspeech.TABLE).is_file():
         return _guess_table(source / ljspeech.TABLE)
-    if (source / nemo.METADATA).is_file():
+    if nemo.manifest_in(source) is not None:
         return "nemo"
     if (source / "wav.scp").is_file():
         return "kaldi"

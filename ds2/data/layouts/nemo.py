@@ -20,22 +20,27 @@ NAMES = {  # of our keys, and the end of a span: what they are called in tables 
     "end": ("end", "end_time"),
     "duration": ("duration",),
 }
-METADATA = "metadata.jsonl"  # of a folder of audio for Hugging Face
+IN_FOLDERS = ("metadata.jsonl", "manifest.jsonl")  # beside audio: the first for Hugging Face
 CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d\d(?:\.\d*)?)")  # hours, minutes, seconds
 OURS = ("audio_filepath", "duration", "text", "offset", "speaker", "lang")
 
 
 def read(source: Path, _: Path) -> Iterator[Row]:
-    """A manifest in JSON Lines, or the metadata.jsonl in a folder; paths are relative to it.
+    """A manifest in JSON Lines, or that in a folder; paths are relative to it.
 
     A line with an impossible offset or duration has a problem.
 
     Raises:
         InputError: naming the line that lacks an audio_filepath.
     """
-    source = source / METADATA if source.is_dir() else source
+    source = manifest_in(source) or source
     for number, line in numbered_lines(source):
         yield make_row(_nemo_values(line, f"{source}:{number}"), source.parent, f"{source}:{number}")
+
+
+def manifest_in(folder: Path) -> Path | None:
+    """The manifest of a folder; None if it has none, or is none."""
+    return next((folder / name for name in IN_FOLDERS if (folder / name).is_file()), None)
 
 
 def _nemo_values(line: str, place: str) -> dict[str, Any]:
