@@ -14,7 +14,7 @@ CLEAR = 2.0  # times the noise: what a band has beyond it is no noise
 LEFT = 0.1  # of the noise that stays
 NOTHING = 1e-10  # mean square of digital silence
 JOIN = 10  # levels of digital silence between what may come from different microphones
-LEAST_PART = 300  # levels of sound that tell of their own noise
+LEAST_PART = 450  # levels of sound that tell of their own noise
 
 
 def energies(samples: np.ndarray, sample_rate: int) -> np.ndarray:
@@ -36,8 +36,8 @@ def levels(energy: np.ndarray, sample_rate: int) -> np.ndarray:
     """(T, B) energies of every 10 ms -> (T,) dB, each over 20 ms, of what stands out of the noise in its band.
 
     The noise of a band is what it nearly always has within half a minute, and within a part that digital silence
-    divides from others, if it is long enough; it is taken off (spectral subtraction, Boll
-    1979), so that a vowel that fades is heard longer than by its level. Of noise alone a tenth is left.
+    divides from others, if it is long enough. It is taken off (spectral subtraction, Boll 1979), so that a vowel that
+    fades is heard longer than by its level. Of noise alone a tenth is left.
     """
     both = energy + np.concatenate([energy[1:], np.zeros_like(energy[:1])])
     scale = 2 * round(HOP * sample_rate)
