@@ -85,7 +85,7 @@ def _pause(level: np.ndarray, before: Span, after: Span, loudness: tuple[float, 
     if not clear:
         return None
     pause = _with_breaths(level, (clear[0][0], clear[-1][1]), runs, loudness)
-    pause = pause[0], _past_noise(level, pause[1], after[0], loudness[1])
+    pause = pause[0], _past_noise(level, pause[1], after[1] - 1, loudness[1])
     return _with_hidden(level, pause, threshold, loudness) if pause[1] - pause[0] >= LEAST_PAUSE else None
 
 
@@ -106,10 +106,10 @@ def _with_breaths(level: np.ndarray, pause: Span, runs: list[Span], loudness: tu
     return start, end
 
 
-def _past_noise(level: np.ndarray, end: int, peak: int, loudness: float) -> int:
-    """Where the word after a pause begins that has ended: a breath or the noise of a room right before it is none of
-    it, if it lasts longer than any first sound that is so quiet."""
-    loud = np.flatnonzero(level[end : peak + AROUND] > loudness - BEFORE_WORD)
+def _past_noise(level: np.ndarray, end: int, last: int, loudness: float) -> int:
+    """Where the word after a pause begins that has ended, at its `last` peak at the latest: a breath or the noise of a
+    room right before it is none of it, if it lasts longer than any first sound that is so quiet."""
+    loud = np.flatnonzero(level[end:last] > loudness - BEFORE_WORD)
     begun = end + int(loud[0]) - 1 if len(loud) else end
     return begun if begun - end >= LONGEST_RELEASE else end
 
