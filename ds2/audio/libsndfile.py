@@ -53,7 +53,7 @@ class LibsndfileReader:
             GuessedLength: an MP3 whose header does not say how long it is.
         """
         self.name = name
-        self.file = _SoundFile(source)
+        self.file = QuietSoundFile(source)
         self.sample_rate, self.channels, self.frames = self.file.samplerate, self.file.channels, self.file.frames
         if self.file.format == "MP3" and not _mp3_counts_frames(source):
             self.close()
@@ -93,7 +93,7 @@ class LibsndfileReader:
             raise InputError(f"{self.name}: cut off or damaged before {when}; {remedy(self.name)}")
 
 
-class _SoundFile(soundfile.SoundFile):
+class QuietSoundFile(soundfile.SoundFile):
     """A file whose decoders print nothing; what is damaged is an error here.
 
     soundfile seeks after each read to where it is already. In an MP3 that loses what the next frames take from those
@@ -105,14 +105,17 @@ class _SoundFile(soundfile.SoundFile):
             super().__init__(source)
 
     def read(self, *arguments: Any, **options: Any) -> Any:
+        """See soundfile."""
         with no_c_messages():
             return super().read(*arguments, **options)
 
     def seek(self, frames: int, whence: int = io.SEEK_SET) -> int:
+        """See soundfile."""
         with no_c_messages():
             return int(super().seek(frames, whence))
 
     def seekable(self) -> bool:
+        """Not in an MP3."""
         return self.format != "MP3" and bool(super().seekable())
 
 

@@ -235,9 +235,9 @@ def convert_command(
     Example: ds2 data convert LibriSpeech/dev-clean -o dev.jsonl --language en
 
     Args:
-        source: A table (CSV, TSV) with a header such as path,text; a folder of NAME.wav with NAME.txt or NAME.lab; a
-            folder of LJ Speech, LibriSpeech or Kaldi; a table of Common Voice; lhotse cuts, NeMo manifest, or parquet;
-            a folder of transcripts that ds2 transcribe --format json wrote.
+        source: A table (CSV, TSV) with a header (path or file, text or sentence, speaker or client_id, lang ...); a
+            folder of NAME.wav with NAME.txt or NAME.lab, of LJ Speech, LibriSpeech or Kaldi; a table of Common Voice;
+            lhotse cuts, NeMo manifest, or parquet; transcripts that ds2 transcribe --format json wrote.
             Durations are read from the audio; columns start and end, in seconds, name a part of it.
         output: What to write: NAME.jsonl for nemo, NAME.tsv, NAME.jsonl.gz for lhotse, NAME.parquet; or a folder.
         from_: table, text_files, transcripts, ljspeech, nemo, kaldi, librispeech, common_voice, lhotse, parquet or

@@ -254,7 +254,7 @@ def score_command(
         value, count, unknown = perplexity(lm, texts[0], characters, language)
         if unknown:
             warn_of_unknown(texts, characters, language)
-    print(f"perplexity {value:.2f} over {count:,} words and sentence ends, {unknown:,} unknown")
+    print(f"perplexity {value:.2f} over {count:,} words and sentence ends, of which {unknown:,} unknown count as <unk>")
     return 0
 
 

@@ -74,8 +74,9 @@ def run_training(
     Returns:
         The exit code.
     """
-    from ds2.train.best_epoch import best_of
+    from ds2.train.best_epoch import best_line
     from ds2.train.distributed.ranks import join_ranks
+    from ds2.train.run_folder import read_start
     from ds2.train.signals import TrainingStopped
     from ds2.train.trainer import Trainer
     from ds2.utils.devices import choose_device
@@ -90,9 +91,7 @@ def run_training(
                 print(f"ds2: {stopped}", file=sys.stderr)
             return 128 + stopped.number  # as shells count it
         if ranks.first:
-            history = trainer.state.history
-            kept, rate = best_of(history), "PER" if "per" in history[-1] else "WER"
-            print(f"ds2: epoch {kept['epoch']} of {len(history)} is the best on dev, by {rate}", file=sys.stderr)
+            print(f"ds2: {best_line(trainer.state.history, read_start(output))}", file=sys.stderr)
             print(finished(best))
     return 0
 

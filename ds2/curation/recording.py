@@ -12,6 +12,7 @@ import soundfile
 
 from ds2.audio.files import probe
 from ds2.audio.flac import write_flac
+from ds2.audio.libsndfile import QuietSoundFile
 from ds2.audio.loudness import HOP
 from ds2.audio.tensors import read_audio
 from ds2.curation.finished_recordings import RecordingResult, record_path
@@ -99,9 +100,9 @@ def _extremes(audio: Path) -> tuple[float, bool]:
     """The fraction of samples at full scale, and whether all samples are 0; reads the file in buffers."""
     probe(audio)  # raises InputError for a bad file
     clipped, loudest, count = 0, 0.0, 0
-    with soundfile.SoundFile(os.fsencode(audio)) as sound:
+    with QuietSoundFile(os.fsencode(audio)) as sound:
         try:
-            for buffer in sound.blocks(BUFFER, dtype="float32"):
+            while len(buffer := sound.read(BUFFER, dtype="float32")):
                 peaks = np.abs(buffer)
                 clipped += int((peaks >= FULL_SCALE).sum())
                 loudest = max(loudest, float(peaks.max(initial=0.0)))

@@ -18,7 +18,7 @@ def to_txt(transcript: Written, name: str) -> str:
     if transcript.alternatives:
         probabilities = among_alternatives(transcript.alternatives)
         pairs = zip(transcript.alternatives, probabilities, strict=True)
-        return "".join(f"{probability:.2f}\t{each.display}\n" for (each, _), probability in pairs)
+        return "".join(f"{probability:.4f}\t{each.display}\n" for (each, _), probability in pairs)
     return "\n".join(of_channel(channel, segment.display) for channel, segment in transcript.channel_segments) + "\n"
 
 

@@ -13,3 +13,12 @@ def selection_error(epoch: Epoch) -> tuple[float, float]:
 def best_of(history: Sequence[Epoch]) -> Epoch:
     """The best epoch, the first of equal ones, among those that were measured as the last one was."""
     return min((epoch for epoch in history if ("per" in epoch) == ("per" in history[-1])), key=selection_error)
+
+
+def best_line(history: Sequence[Epoch], start: Sequence[Epoch]) -> str:
+    """Which epoch is the best, and whether it is better than the model that training began from, if there is one."""
+    kept, rate = best_of(history), "PER" if "per" in history[-1] else "WER"
+    line = f"epoch {kept['epoch']} of {len(history)} is the best on dev, by {rate}"
+    if all(selection_error(kept) < selection_error(before) for before in start if ("per" in before) == ("per" in kept)):
+        return line
+    return f"{line}, but no better than epoch 0, the model that training began from"

@@ -1,4 +1,4 @@
-"""All figures of training: PNG files of a run, and the charts of the report as strings (SVG, or PNG as a data URI)."""
+"""Figures of training: PNG files, and the charts of the report as strings (SVG, or PNG as a data URI)."""
 
 import base64
 import functools
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import numpy as np
 from torch import Tensor
 
-from ds2.train.metrics import Epoch
 from ds2.utils.plots import save_png, subplots
 
 if TYPE_CHECKING:
@@ -65,32 +64,6 @@ def styled(draw: Callable[Parameters, str]) -> Callable[Parameters, str]:
             return draw(*arguments, **options)
 
     return in_style
-
-
-def draw_curves(path: Path, runs: Mapping[str, Sequence[Epoch]]) -> None:
-    """Draws loss, WER and PER over epochs, one colour for each run; nothing where matplotlib is not installed."""
-    try:
-        figure, (loss_axes, wer_axes) = subplots(1, 2, size=(11, 4))
-    except ModuleNotFoundError:
-        return
-    for number, (name, history) in enumerate(runs.items()):
-        epochs, style = [epoch["epoch"] for epoch in history], {"color": f"C{number}", "marker": "."}
-        loss_axes.plot(epochs, [epoch["loss"] for epoch in history], label=f"{name} train".strip(), **style)
-        loss_axes.plot(epochs, [epoch["dev_loss"] for epoch in history], "--", label=f"{name} dev".strip(), **style)
-        for key, line in (("wer", "-"), ("per", "--")):
-            if rates := [100 * epoch[key] for epoch in history if key in epoch]:
-                wer_axes.plot(epochs, rates, line, label=f"{name} dev {key.upper()}".strip(), **style)
-    loss_axes.set(xlabel="epoch", ylabel="CTC loss per utterance, nats", yscale="log")
-    wrong = any(epoch["wer"] for history in runs.values() for epoch in history)
-    wer_axes.set(xlabel="epoch", ylabel="dev, without a language model, %", yscale="log" if wrong else "linear")
-    for axes in (loss_axes, wer_axes):
-        whole_numbers(axes)
-        low, high = axes.get_ylim()
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter("{x:g}" if high < 10 * low else "")
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize="small")
-    save_png(figure, path, dpi=120)
 
 
 def draw_rates(path: Path, rates: Sequence[float], losses: Sequence[float], suggestion: float) -> None:
@@ -169,30 +142,6 @@ def draw_timeline(path: Path, runs: Mapping[str, Sequence[Sequence[Span]]]) -> N
     handles = [Patch(color=colour, label=kind) for kind, colour in TIMELINE_COLOURS.items()]
     axes.legend(handles=handles, ncols=len(handles), loc="upper center", bbox_to_anchor=(0.5, 1.25), frameon=False)
     save_png(figure, path, dpi=110)
-
-
-@styled
-def curves(history: Sequence[Mapping[str, Any]]) -> str:
-    """Loss, error rates, learning rate and throughput over epochs."""
-    epochs = [epoch["epoch"] for epoch in history]
-    figure, axes = grid(4, 2.6)
-    axes[0].plot(epochs, [epoch["loss"] for epoch in history], color=BLUE, marker="o", ms=3, label="train")
-    axes[0].plot(epochs, [epoch["dev_loss"] for epoch in history], color=ORANGE, marker="o", ms=3, label="dev")
-    axes[0].set(title="loss, nats per utterance", yscale="log")
-    axes[0].legend(frameon=False)
-    for key, colour, label in (("wer", ORANGE, "words"), ("cer", GREY, "characters"), ("per", BLUE, "phones")):
-        if all(key in epoch for epoch in history):
-            axes[1].plot(epochs, [100 * epoch[key] for epoch in history], color=colour, marker="o", ms=3, label=label)
-    axes[1].set(title="dev errors without a language model, %", ylim=(0, None))
-    axes[1].legend(frameon=False)
-    axes[2].plot(epochs, [epoch["learning_rate"] for epoch in history], color=BLUE, marker="o", ms=3)
-    axes[2].set(title="learning rate at the end of the epoch")
-    axes[3].bar(epochs, [epoch["utterances_per_second"] for epoch in history], color=BLUE, alpha=0.6)
-    axes[3].set(title="utterances per second")
-    for chart in axes:
-        chart.set_xlabel("epoch")
-        whole_numbers(chart)
-    return svg(figure)
 
 
 @styled

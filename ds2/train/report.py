@@ -23,10 +23,12 @@ from ds2.text import Tokenizer
 from ds2.train import plots
 from ds2.train.best_epoch import best_of
 from ds2.train.checkpoint import load_checkpoint
+from ds2.train.curves import curves
 from ds2.train.fine_tune import WITH_SEARCH
 from ds2.train.fingerprint import OF_DATA, fixed_values, saved_config
 from ds2.train.metrics import read_metrics
 from ds2.train.network_drawing import network_drawing
+from ds2.train.run_folder import read_start
 from ds2.utils.config import dotted_keys
 from ds2.utils.errors import InputError
 from ds2.utils.files import read_text, write_text
@@ -71,7 +73,7 @@ def _page(run: Path) -> str:
     observed = [load_checkpoint(path, "epoch") for path in sorted((run / "observed").glob("epoch_*.pt"))]
     found = _with_search(run / WITH_SEARCH)
     sections = [
-        ("curves", "Curves", plots.curves(history)),
+        ("curves", "Curves", curves([*read_start(run), *history])),
         ("alignments", "Alignments", "".join(_alignments(observed, bundle))),
         ("errors", "Worst errors", "".join(_error_listing(config, bundle, found.get("texts", {})))),
         ("network", "Network", network_drawing(bundle, observed[-1] if observed else {})),

@@ -4,12 +4,14 @@ FOLDER/
   best.safetensors     the model of the epoch with the lowest dev WER, or PER where it learns phones
   checkpoint.pt        what a resumed run continues from
   metrics.jsonl, tensorboard/, curves.png
+  start.json           the figures of the model that training began from, on the dev set
   skipped.txt          utterances that could not be trained on in the last epoch, and why
   skipped_updates/     minibatches whose gradient was bad
   observed/            what `ds2 report` shows of the network
   .lock                held by the training that writes into the folder
 """
 
+import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,10 +28,11 @@ from ds2.train.run_state import RunState
 from ds2.train.tensorboard import write_scalars
 from ds2.utils.config import to_dict
 from ds2.utils.errors import InputError
-from ds2.utils.files import in_utf8, make_folder, remove_partials, write_lines
+from ds2.utils.files import in_utf8, make_folder, read_text, remove_partials, write_lines, write_text
 from ds2.utils.folder_lock import FolderLock
 from ds2.utils.version import VERSION
 
+START = "start.json"
 BATCHES_KEPT = 20  # minibatches of skipped updates kept in a run: enough to examine, too few to fill a disk
 
 logger = logging.getLogger(__name__)
@@ -68,6 +71,17 @@ def write_epoch(folder: Path, state: RunState) -> None:
     write_scalars(folder / "tensorboard", record)
     speed = record["utterances_per_second"]
     logger.info(f"epoch {record['epoch']}: loss {record['loss']:.3f}, {dev_figures(record)}, {speed} utterances/s")
+
+
+def write_start(folder: Path, name: Path | None, found: Mapping[str, float]) -> None:
+    """Keeps and logs what the model that training begins from makes of the dev set: the epochs are compared with it."""
+    write_text(folder / START, json.dumps({"epoch": 0, **found}) + "\n")
+    logger.info("epoch 0, %s: %s", name, dev_figures(found))
+
+
+def read_start(folder: Path) -> list[Epoch]:
+    """The figures of the model that training began from, as an epoch 0; none if it began from nothing."""
+    return [json.loads(read_text(folder / START))] if (folder / START).exists() else []
 
 
 def dev_figures(record: Mapping[str, Any]) -> str:

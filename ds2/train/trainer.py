@@ -25,6 +25,7 @@ from ds2.model.acoustic import AcousticModel
 from ds2.train.best_epoch import best_of, selection_error
 from ds2.train.checkpoint import REMEDY, load_checkpoint, save_checkpoint
 from ds2.train.config import SERVED, TrainConfig
+from ds2.train.curves import draw_curves
 from ds2.train.data import Loader, TrainingData, ending_workers, minibatches
 from ds2.train.distributed.asynchronous import Asynchronous
 from ds2.train.distributed.backup_workers import BackupWorkers
@@ -38,8 +39,7 @@ from ds2.train.finite_weights import load_finite
 from ds2.train.network_activity import observe
 from ds2.train.objective import Objective
 from ds2.train.phone_loss import PhoneLoss
-from ds2.train.plots import draw_curves
-from ds2.train.run_folder import dev_figures, model_bundle, open_folder, write_batch, write_epoch
+from ds2.train.run_folder import model_bundle, open_folder, read_start, write_batch, write_epoch, write_start
 from ds2.train.run_state import RunState, random_state, restore_random_state
 from ds2.train.signals import Signals, TrainingStopped
 from ds2.train.tensorboard import LossLog, write_histograms
@@ -138,14 +138,14 @@ class Trainer:
                 self._finish_epoch()
             self.strategy.finish()
             if self.ranks.first:
-                draw_curves(self.folder / "curves.png", {"": self.state.history})
+                draw_curves(self.folder / "curves.png", {"": [*read_start(self.folder), *self.state.history]})
         return self.best
 
     def _log_start(self) -> None:
-        """Says what the model that training begins from makes of the dev set: the epochs are compared with it."""
+        """Measures the model that training begins from."""
         found = self._validate()
         if self.ranks.first:
-            logger.info("epoch 0, %s: %s", self.config.start_from, dev_figures(found))
+            write_start(self.folder, self.config.start_from, found)
 
     def _finished(self) -> bool:
         config, state = self.config, self.state

@@ -5,7 +5,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from ds2.train.plots import draw_curves
+from ds2.train.curves import draw_curves
 
 SETTINGS = {
     "SortaGrad, BN": "sortagrad=true,norm=true",

@@ -60,7 +60,7 @@ def test_alternatives_are_distinct_ranked_and_leave_the_transcript_as_it_is(
     # People read probabilities: the softmax of the scores.
     weights = np.exp(np.array(scores) - scores[0])
     probabilities = weights / weights.sum()
-    lines = [f"{probability:.2f}\t{text}" for text, probability in zip(texts, probabilities, strict=True)]
+    lines = [f"{probability:.4f}\t{text}" for text, probability in zip(texts, probabilities, strict=True)]
     assert found.to_txt().splitlines() == lines
     written = [each["probability"] for each in json.loads(found.to_json())["alternatives"]]
     assert written == pytest.approx(probabilities, abs=1e-4)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from ds2.train.curves import curves, draw_curves
 from ds2.train.metrics import FIGURES
-from ds2.train.plots import draw_curves, draw_power_laws, draw_rates
+from ds2.train.plots import draw_power_laws, draw_rates
 from ds2.train.power_law import fit_power_laws
 
 PNG = b"\x89PNG"
@@ -21,7 +22,10 @@ def test_power_laws_are_drawn(tmp_path: Path) -> None:
 
 
 def test_curves_and_rates_are_drawn(tmp_path: Path) -> None:
-    draw_curves(tmp_path / "curves.png", {"": [dict.fromkeys(FIGURES, number) for number in (1, 2)]})
+    start = {"epoch": 0, "dev_loss": 3.0, "wer": 0.5, "cer": 0.2}
+    history = [start, *(dict.fromkeys(FIGURES, number) for number in (1, 2))]
+    draw_curves(tmp_path / "curves.png", {"": history})
+    assert "<svg" in curves(history)
     draw_rates(tmp_path / "rates.png", [1e-6, 1e-3, 1.0], [2.0, 1.0, 4.0], 1e-4)
     for name in ("curves.png", "rates.png"):
         assert (tmp_path / name).read_bytes().startswith(PNG)

@@ -14,7 +14,7 @@ from ds2.bundle import Bundle
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.train.config import DataConfig, StartConfig
-from ds2.train.run_folder import dev_figures
+from ds2.train.run_folder import dev_figures, read_start
 from ds2.train.trainer import Trainer
 from ds2.utils.errors import InputError
 
@@ -36,6 +36,8 @@ def test_starts_from_a_bundle(spoken_digits: Manifests, tmp_path: Path, caplog: 
     assert Bundle.load(again.run()).vocabulary
     figures = dev_figures(bundle.training)
     assert caplog.messages[0] == f"epoch 0, {start}: {figures}"
+    [before] = read_start(again.folder)
+    assert dev_figures(before) == figures
     caplog.clear()
     Trainer(again.config, again.folder).run()
     assert not any(line.startswith("epoch 0") for line in caplog.messages)
