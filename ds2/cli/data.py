@@ -239,7 +239,7 @@ def convert_command(
             folder of NAME.wav with NAME.txt or NAME.lab, of LJ Speech, LibriSpeech or Kaldi; a table of Common Voice;
             lhotse cuts, NeMo manifest, or parquet; transcripts that ds2 transcribe --format json wrote.
             Durations are read from the audio; columns start and end, in seconds, name a part of it.
-        output: What to write: NAME.jsonl for nemo, NAME.tsv, NAME.jsonl.gz for lhotse, NAME.parquet; or a folder.
+        output: NAME.jsonl for nemo, NAME.tsv for common_voice, NAME.jsonl.gz for lhotse, NAME.parquet, else a folder.
         from_: table, text_files, transcripts, ljspeech, nemo, kaldi, librispeech, common_voice, lhotse, parquet or
             webdataset; by default it is detected.
         to: nemo (our manifests), kaldi, common_voice, lhotse, parquet or webdataset.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SUM_ERROR = 0.01  # of weights that were rounded
 LEAST_WEIGHT = 1e-3  # of a model that matters
+GAIN = 0.99  # of a perplexity: a mixture that is worth its size has less
 
 
 def build_command(
@@ -160,6 +161,8 @@ def lm_mix_command(
         for path, weight, value in zip(models, weights, found.perplexities, strict=True):
             lost = "" if weight > LEAST_WEIGHT else "; what it alone knows is lost: give --weights to keep it"
             print(f"{path}: weight {weight:.4f}, perplexity {value:.2f} over the words that it knows{lost}")
+        if found.mixed > GAIN * min(found.perplexities):
+            print("ds2: the mixture predicts this text hardly better than the best of them", file=sys.stderr)
     print(describe_lm(mix_models(parts, weights, output), output))
     return 0
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ds2.bundle import Bundle
     from ds2.data.utterance import Utterance
+    from ds2.recognition.evaluate import Evaluation
     from ds2.recognition.recognizer import Recognizer
     from ds2.recognition.tune_decoder import Tuning
 
@@ -64,13 +65,10 @@ def tune_decoder_command(
         draw_tuning(tuning, picture)
     tuned = _with_second_pass(tuned_bundle(candidate, tuning), utterances, device)
     improved = Recognizer.from_bundle(tuned, "the tuned bundle", device)
-    before, after = (_error_rate(each, utterances, language, tuning.unit) for each in (recognizer, improved))
-    if written := (output or model) if after <= before else None:
-        tuned.save(written)
-    print(f"{tuning.unit} {before:.2%} before, {after:.2%} after: ", end="")
-    print(f"written into {written}" if written else "the bundle is better as it is, nothing is written")
+    before, after = (_evaluated(each, utterances, language) for each in (recognizer, improved))
+    written = _written(tuned, output or model, tuning.unit, before, after)
     _print_search(tuning)
-    return SOME_FAILED if tuning.skipped or written is None else 0
+    return SOME_FAILED if tuning.skipped or not written else 0
 
 
 def _with_second_pass(bundle: "Bundle", utterances: "Sequence[Utterance]", device: str) -> "Bundle":
@@ -89,15 +87,29 @@ def _with_second_pass(bundle: "Bundle", utterances: "Sequence[Utterance]", devic
     return with_second_pass(bundle, chosen)
 
 
-def _error_rate(recognizer: "Recognizer", utterances: "Sequence[Utterance]", language: str | None, unit: str) -> float:
-    """That of transcripts, as `ds2 eval` counts it."""
+def _written(tuned: "Bundle", target: Path, unit: str, before: "Evaluation", after: "Evaluation") -> bool:
+    """Writes the bundle unless it is worse; prints both error rates, and whether they tell."""
+    from ds2.recognition.comparison import compare
+
+    old, new = ((each.characters if unit == "CER" else each.words).rate for each in (before, after))
+    if new > old:
+        print(f"{unit} {old:.2%} before, {new:.2%} after: the bundle is better as it is, nothing is written")
+        return False
+    tuned.save(target)
+    print(f"{unit} {old:.2%} before, {new:.2%} after: written into {target}")
+    if not compare(after.utterances, after.word_errors, before.word_errors).significant:
+        print("ds2: so small a difference may be chance: compare both by ds2 eval --against on others", file=sys.stderr)
+    return True
+
+
+def _evaluated(recognizer: "Recognizer", utterances: "Sequence[Utterance]", language: str | None) -> "Evaluation":
+    """Transcripts and errors, as `ds2 eval` counts them."""
     from ds2.recognition.evaluate import evaluate
     from ds2.recognition.readings import both_forms
     from ds2.utils.progress import Progress
 
     with Progress(f"evaluating {recognizer.name}", len(utterances), "utterances") as progress:
-        found = evaluate(recognizer, utterances, progress.step, both_forms(language))
-    return (found.characters if unit == "CER" else found.words).rate
+        return evaluate(recognizer, utterances, progress.step, both_forms(language))
 
 
 def _candidate(bundle: "Bundle", lm: Path | None, lexicon: Path | None) -> "Bundle":

@@ -91,6 +91,8 @@ def read_other_texts(path: Path, utterances: Sequence[Utterance]) -> dict[Record
     missing = [utterance for utterance, name in zip(utterances, names, strict=True) if name[-depth:] not in texts]
     if missing:
         lacking = f"{len(missing)} of {len(names)} utterances lack one; names are those of files, with their endings"
+        if path.suffix in MANIFESTS:
+            lacking += "; one of parts does not fit whole recordings: name the folder of JSON that ds2 transcribe wrote"
         raise InputError(f"{path}: no transcript of {missing[0].span}; {lacking}")
     joined = (" ".join(texts[name[-depth:]]) for name in names)
     return {utterance.span: text for utterance, text in zip(utterances, joined, strict=True)}

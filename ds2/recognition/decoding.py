@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -119,13 +119,18 @@ def with_own_words(pronunciations: Pronunciations, lm: NGram, tokenizer: Tokeniz
         words_of_letters = [word for word in spellable(list(silent), tokenizer) if len(word) <= MOST_LETTERS]
         pronunciations = with_guesses(pronunciations, words_of_letters)
         if guessed := silent & pronunciations.known():
-            named = some_of(sorted(guessed), kind="word")
+            named = some_of(_likeliest(guessed, lm), kind="word")
             logger.warning("lm: new to the model: %s; how that sounds is guessed from the letters; %s", named, remedy)
             silent -= guessed
     if silent:
-        share, named = f"{len(silent):,} of its {len(words):,} words", some_of(sorted(silent), kind="word")
+        share, named = f"{len(silent):,} of its {len(words):,} words", some_of(_likeliest(silent, lm), kind="word")
         logger.warning("lm: without a pronunciation, and not found unless hot, are %s: %s; %s", share, named, remedy)
     return pronunciations
+
+
+def _likeliest(words: Iterable[str], lm: NGram) -> list[str]:
+    """The words, the most frequent first."""
+    return sorted(words, key=lambda word: (-float(lm.single_log_probs[lm.index[word]]), word))
 
 
 def warn_of_small_model(lm: NGram, bundle: Record) -> None:

@@ -67,6 +67,7 @@ def _warm_up_inference() -> Iterator[str]:
         yield path.stem
     compact(begin(0))  # only a long stream needs it
     BeamDecoder().stable(BeamDecoder().begin())  # only a server that says what will not change
+    BeamDecoder()(np.zeros((1, FRAMES, OUTPUTS), np.float32), np.array([FRAMES]))  # only callers of the search alone
     guess_pronunciations("a", {"a": [(1,)]})  # only hot words that a model lacks need it
     _warm_up_language_models()
     yield "language models"

@@ -82,7 +82,12 @@ def fine_tuning(model: str, manifest: Path, output: Path, settings: Sequence[str
         override(values, setting)
     # All is checked before the folder changes.
     config = from_dict(TrainConfig, values, "fine-tuning")
-    parts = {output / f"{name}.jsonl": part for name, part in _held_out(utterances).items()}
+    held_out = _held_out(utterances)
+    if (few := len(held_out["dev"])) < ENOUGH_DEV:
+        logger.warning(
+            "chance has a say in which epoch is kept: %d utterances choose it; more speech chooses better", few
+        )
+    parts = {output / f"{name}.jsonl": part for name, part in held_out.items()}
     lexicon = lexicon_lines(bundle, utterances) if bundle.phones else None
     _check_run(output / "checkpoint.pt", config, parts)
     make_folder(output)
