@@ -66,7 +66,7 @@ def tune_decoder_command(
     tuned = _with_second_pass(tuned_bundle(candidate, tuning), utterances, device)
     improved = Recognizer.from_bundle(tuned, "the tuned bundle", device)
     before, after = (_evaluated(each, utterances, language) for each in (recognizer, improved))
-    written = _written(tuned, output or model, tuning.unit, before, after)
+    written = _saved_if_better(tuned, output or model, tuning.unit, before, after)
     _print_search(tuning)
     return SOME_FAILED if tuning.skipped or not written else 0
 
@@ -87,7 +87,7 @@ def _with_second_pass(bundle: "Bundle", utterances: "Sequence[Utterance]", devic
     return with_second_pass(bundle, chosen)
 
 
-def _written(tuned: "Bundle", target: Path, unit: str, before: "Evaluation", after: "Evaluation") -> bool:
+def _saved_if_better(tuned: "Bundle", target: Path, unit: str, before: "Evaluation", after: "Evaluation") -> bool:
     """Writes the bundle unless it is worse; prints both error rates, and whether they tell."""
     from ds2.recognition.comparison import compare
 
