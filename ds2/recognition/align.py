@@ -13,7 +13,7 @@ from ds2.audio.loudness import energies, levels
 from ds2.ctc.array_alignment import STAR, ArrayAlignment, align_arrays
 from ds2.decoder.hypothesis import Hypothesis
 from ds2.recognition.alignment_text import TextLine, read_lines, to_tokens
-from ds2.recognition.boundaries import word_boundaries
+from ds2.recognition.boundaries import has_closure, word_boundaries
 from ds2.recognition.confidence import DOUBTFUL_SECONDS, is_doubtful, said_probabilities
 from ds2.recognition.evidence import spelling_scores
 from ds2.recognition.recognizer import Recognizer
@@ -212,8 +212,11 @@ def on_sound(transcript: Transcript, level: np.ndarray, others: Sequence[OtherSp
     """
     peaks = [(word.start, word.end) for word in transcript.words]
     between = [(each.start, each.end) for each in others if not any(a < each.start < b for a, b in peaks)]
+    closures = dict.fromkeys(between, True) | {
+        peak: has_closure(word.text) for peak, word in zip(peaks, transcript.words, strict=True)
+    }
     merged = sorted([*peaks, *between])
-    edges = dict(zip(merged, word_boundaries(level, merged), strict=True))
+    edges = dict(zip(merged, word_boundaries(level, merged, [closures[span] for span in merged]), strict=True))
     spans = [edges[peak] for peak in peaks]
     words = tuple(
         dataclasses.replace(word, start=round(start, 3), end=round(min(end, transcript.duration), 3))

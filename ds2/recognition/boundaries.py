@@ -7,12 +7,21 @@ words   |  the |         |cat | sat |         without one they meet at the quiet
 
 import itertools
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from ds2.audio.loudness import HOP, NOISE_AROUND, NOISE_PERCENTILE
 
 Span = tuple[int, int]  # first level and one past the last
+
+
+class WordSound(NamedTuple):
+    """How loud a word is (dB), and whether it may be quiet within."""
+
+    loudness: float
+    has_closure: bool
+
 
 LATE = 0.03  # seconds by which the peaks of a CTC model follow the sound: measured on synthesised voices
 REACH = 100  # levels beyond its peaks that the first word may begin, and the last one end
@@ -24,6 +33,7 @@ BEFORE_WORD = 17.0  # dB below the word: a breath or noise right before it, wher
 NOT_CLICKS = 0.9  # of the levels of a breath
 LEAST_BREATH = 10  # levels before a pause and a word
 LONGEST_RELEASE = 20  # levels: what is shorter may be a word's last stop, as in "respect", or an s before its first
+STOPS = frozenset("bcdgjkpqtxz")  # letters whose sound begins with a closure, in one language or another
 LEAST_CLOSURE = 3  # levels: quiet beside a longer breath
 CLICK = 2  # levels: a sound as short as this does not end a pause
 AROUND = 30  # levels on each side of a word's peaks that give its loudness
@@ -35,12 +45,23 @@ FIRST_HIDDEN, HIDDEN_START, HIDDEN_END = 3.0, 0.08, 0.35
 NOISY = 50.0  # dB below a word: a pause that is quieter hides nothing
 
 
-def word_boundaries(level: np.ndarray, peaks: list[tuple[float, float]]) -> list[tuple[float, float]]:
+NOTHING = WordSound(math.inf, True)  # before the first word and after the last one
+
+
+def has_closure(word: str) -> bool:
+    """Whether a word may be quiet within, because of a stop after its first sound; not an ideograph, nor "three"."""
+    return len(word) > 1 and not (word.isascii() and STOPS.isdisjoint(word[1:].lower()))
+
+
+def word_boundaries(
+    level: np.ndarray, peaks: list[tuple[float, float]], closures: list[bool] | None = None
+) -> list[tuple[float, float]]:
     """Widens each word from its peaks to the edges of its sound.
 
     Args:
         level: (T,) dB, what `levels` returns.
         peaks: start and end in seconds of each word's tokens, in order.
+        closures: whether each word may be quiet within, what `has_closure` returns; by default any may.
 
     Returns:
         start and end in seconds. Words do not overlap; two without a pause between them share an edge.
@@ -54,24 +75,26 @@ def word_boundaries(level: np.ndarray, peaks: list[tuple[float, float]]) -> list
     ends = [min(LEAST_PAUSE + max(0, round((end - LATE) / HOP)), last) for _, end in peaks]
     words = [(start, max(start + 1, end)) for start, end in zip(starts, ends, strict=True)]
     loudness = [level[max(0, start - AROUND) : end + AROUND].max() for start, end in words]
+    sounds = [WordSound(*sound) for sound in zip(loudness, closures or [True] * len(words), strict=True)]
     # before the first and after the last word stand two without length
     words = [(max(0, starts[0] - REACH),) * 2, *words, (min(last, words[-1][1] + REACH),) * 2]
-    gaps = zip(itertools.pairwise(words), itertools.pairwise([math.inf, *loudness, math.inf]), strict=True)
+    gaps = zip(itertools.pairwise(words), itertools.pairwise([NOTHING, *sounds, NOTHING]), strict=True)
     edges = [words[0]]
-    for (before, after), loud in gaps:
+    for (before, after), sound in gaps:
         before = max(before[0], edges[-1][1]), before[1]
-        edges.append(_pause(level, before, after, loud) or _meeting(level, before, after))
+        edges.append(_pause(level, before, after, *sound) or _meeting(level, before, after))
     seconds = (np.clip(np.array(edges[1:]) - LEAST_PAUSE, 0, last - 2 * LEAST_PAUSE) * HOP).tolist()
     return [(before[1], after[0]) for before, after in itertools.pairwise(seconds)]
 
 
-def _pause(level: np.ndarray, before: Span, after: Span, loudness: tuple[float, float]) -> Span | None:
+def _pause(level: np.ndarray, before: Span, after: Span, ended: WordSound, begun: WordSound) -> Span | None:
     """Where the sound of the word before ends and that of the word after begins; None without a pause between them.
 
     Peaks may lie in silence: the quiet between the peaks of both words counts from the first peak of the one to the
     last peak of the other, of which each keeps one level.
     """
     first, last = before[0] + 1, after[1] - 1
+    loudness = ended.loudness, begun.loudness
     threshold = _quiet_level(level, before[1], after[0], min(loudness))
     quiet = level[first:last] <= threshold
     # each level is that of 20 ms: the last one of a run ends a level later
@@ -84,26 +107,33 @@ def _pause(level: np.ndarray, before: Span, after: Span, loudness: tuple[float, 
         clear = clear[:1]
     if not clear:
         return None
-    pause = _with_breaths(level, (clear[0][0], clear[-1][1]), runs, loudness)
+    pause = _with_breaths(level, (clear[0][0], clear[-1][1]), runs, ended, begun)
     pause = pause[0], _past_noise(level, pause[1], after[1] - 1, loudness[1])
     return _with_hidden(level, pause, threshold, loudness) if pause[1] - pause[0] >= LEAST_PAUSE else None
 
 
-def _with_breaths(level: np.ndarray, pause: Span, runs: list[Span], loudness: tuple[float, float]) -> Span:
-    """The pause with what is quiet around it, as far as nothing but breaths is between, beside words so loud."""
+def _with_breaths(level: np.ndarray, pause: Span, runs: list[Span], ended: WordSound, begun: WordSound) -> Span:
+    """The pause with what is quiet around it, as far as nothing but breaths is between, beside two words."""
     start, end = pause
     for first, past in reversed(runs):  # the farthest first: a breath may have quiet within it
         least = LEAST_BREATH if past - first >= LEAST_PAUSE else LONGEST_RELEASE
-        if first - end >= least and _is_breath(level[end:first], loudness[1]):
+        sounds = first - end >= least or _lies_outside((first, past), begun)
+        if first > end and sounds and _is_breath(level[end:first], begun.loudness):
             end = past
             break
     pauses = [run[0] for run in runs if run[1] - run[0] >= LEAST_PAUSE] + [start]
     for first, past in runs:
         following = next((pause for pause in pauses if pause > past), past)
-        if past < start and following - past >= LONGEST_RELEASE and _is_breath(level[past:start], loudness[0]):
+        sounds = following - past >= LONGEST_RELEASE or _lies_outside((first, past), ended)
+        if past < start and sounds and _is_breath(level[past:start], ended.loudness):
             start = first
             break
     return start, end
+
+
+def _lies_outside(quiet: Span, word: WordSound) -> bool:
+    """Whether it is too long quiet beside the word to be quiet within it."""
+    return not word.has_closure and quiet[1] - quiet[0] >= LEAST_PAUSE
 
 
 def _past_noise(level: np.ndarray, end: int, last: int, loudness: float) -> int:

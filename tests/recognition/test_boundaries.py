@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ds2.audio.loudness import HOP, energies, levels
-from ds2.recognition.boundaries import LATE, LEAST_PAUSE, word_boundaries
+from ds2.recognition.boundaries import LATE, LEAST_PAUSE, has_closure, word_boundaries
 
 RATE = 8000  # Hz
 
@@ -82,6 +82,25 @@ def test_noise_right_before_a_word_is_none_of_it_if_it_lasts(lead: float, start:
     samples += 0.1 * bursts([(0.6 - lead, 0.6)], 1.5)
     [(found, _)] = word_boundaries(level(samples), [(0.7, 0.9)])
     assert found == pytest.approx(start, abs=0.021)
+
+
+@pytest.mark.parametrize(
+    ("word", "closure"),
+    [("three", False), ("two", False), ("look", True), ("today", True), ("I", False), ("三", False), ("Straße", True)],
+)
+def test_words_that_may_be_quiet_within(word: str, closure: bool) -> None:
+    """An ideograph is one syllable; what other scripts sound like nobody says."""
+    assert has_closure(word) == closure
+
+
+@pytest.mark.parametrize(("closure", "span"), [(False, (0.5, 0.8)), (True, (0.32, 0.98))])
+def test_faint_sounds_beside_a_pause_belong_to_words_with_a_closure(closure: bool, span: tuple[float, float]) -> None:
+    """20 dB and more below the word, as the s of "stop" and the last stop of "respect"; "three" has neither."""
+    samples = bursts([(0.5, 0.8)], 1.5)
+    samples += 0.05 * bursts([(0.32, 0.4), (0.9, 0.98)], 1.5)
+    [(start, end)] = word_boundaries(level(samples), [(0.55, 0.7)], [closure])
+    assert start == pytest.approx(span[0], abs=0.021)
+    assert end == pytest.approx(span[1], abs=0.021)
 
 
 def test_a_word_that_fades_into_noise_ends_below_it() -> None:
