@@ -7,6 +7,7 @@ python examples/client.py [recording] [--server ws://127.0.0.1:2700]
 import argparse
 import asyncio
 import json
+import sys
 from pathlib import Path
 
 import soundfile
@@ -21,7 +22,10 @@ def main() -> None:
     parser.add_argument("recording", nargs="?", type=Path, default=READ)
     parser.add_argument("--server", default="ws://127.0.0.1:2700")
     arguments = parser.parse_args()
-    asyncio.run(recognise(arguments.recording, arguments.server))
+    try:
+        asyncio.run(recognise(arguments.recording, arguments.server))
+    except (OSError, soundfile.SoundFileError, websockets.ConnectionClosed) as error:
+        sys.exit(f"\n{arguments.recording} to {arguments.server}: {error}")
 
 
 async def recognise(recording: Path, server: str) -> None:
