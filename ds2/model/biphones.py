@@ -13,6 +13,8 @@ import math
 
 from torch import Tensor, nn
 
+from ds2.model.initial_weights import draw_normal
+
 
 class Biphones(nn.Module):
     """Scores of every phone, and of the space, after every other one."""
@@ -23,7 +25,7 @@ class Biphones(nn.Module):
         self.labels = phones - 1
         self.narrow = nn.Linear(width, units, bias=False)
         self.output = nn.Linear(units, self.labels**2)
-        nn.init.normal_(self.narrow.weight, std=1 / math.sqrt(width))
+        draw_normal(self.narrow.weight, 1 / math.sqrt(width))
         nn.init.zeros_(self.output.weight)
         nn.init.zeros_(self.output.bias)
 

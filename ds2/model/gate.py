@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ds2.model.config import GATE_FRAMES
+from ds2.model.initial_weights import draw_normal
 
 
 class ChannelGate(nn.Module):
@@ -25,7 +26,7 @@ class ChannelGate(nn.Module):
         self.prior = nn.Parameter(torch.zeros(channels))  # the mean that is expected before the first frame
         self.narrow = nn.Linear(channels, units)
         self.wide = nn.Linear(units, channels)
-        nn.init.normal_(self.narrow.weight, std=1 / math.sqrt(channels))
+        draw_normal(self.narrow.weight, 1 / math.sqrt(channels))
         for parameter in (self.narrow.bias, self.wide.weight, self.wide.bias):
             nn.init.zeros_(parameter)
 

@@ -155,10 +155,12 @@ def in_int8(model: AcousticModel) -> AcousticModel:
     """Changes a trained model: its recurrent weights to int8.
 
     Raises:
-        ValueError: its cell has none that can be; or it is not on a CPU.
+        ValueError: it has none, or none that can be; or it is not on a CPU.
     """
     if model.output.weight.device.type != "cpu":
         raise ValueError("int8 is for the CPU; use float32 on a GPU")
+    if not model.config.recurrent_layers:
+        raise ValueError("int8: torch computes recurrent layers so, and this model has none; try the engine native")
     if model.config.spec.int8 is None:
         raise ValueError(f"int8 is for cells with fixed weights; a {model.config.cell} stays in float32")
     for layer in model.recurrent:

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from ds2.model.initial_weights import draw_normal
+
 
 class RowConvolution(nn.Module):
     """r[t, i] = sum_{j=0..tau} W[i, j] h[t + j, i]: each unit sees its own future, `tau` frames of it."""
@@ -11,7 +13,7 @@ class RowConvolution(nn.Module):
         super().__init__()
         self.tau = tau
         self.weight = nn.Parameter(torch.zeros(units, tau + 1))
-        nn.init.normal_(self.weight, std=0.1 / (tau + 1) ** 0.5)
+        draw_normal(self.weight, 0.1 / (tau + 1) ** 0.5)
         with torch.no_grad():
             self.weight[:, 0] += 1.0  # starts as the identity
 

@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from ds2.model.config import CLIP, EPSILON, ConvolutionConfig
 from ds2.model.frontend import valid_mask
+from ds2.model.initial_weights import draw_normal
 from ds2.model.normalization import ChannelBatchNorm, Total
 from ds2.model.recurrent_autograd import flat
 from ds2.model.time_delay_kernels import activate, add_gradient_sums, add_moments, gradients
@@ -34,7 +35,7 @@ class TimeDelay(nn.Module):
         self.narrow = nn.Parameter(torch.empty(config.bottleneck, self.first * inputs))  # by frame, then channel
         self.wide = nn.Parameter(torch.empty(config.channels, self.second * config.bottleneck))
         for weight in (self.narrow, self.wide):
-            nn.init.normal_(weight, std=1 / math.sqrt(weight.shape[1]))
+            draw_normal(weight, 1 / math.sqrt(weight.shape[1]))
         self.norm = ChannelBatchNorm(config.channels)
         self.dropout = dropout
         self.bypass = config.bypass if inputs == config.channels else 0.0

@@ -108,6 +108,8 @@ def _fastest(config: ModelConfig, device: str, precision: Precision) -> ChosenEn
         return "native"
     on_cpu = device == "cpu" or (device == "auto" and not may_have_gpu())
     in_bytes = precision == "int8" and multiplies_bytes()
+    if on_cpu and precision == "int8" and not config.recurrent_layers:
+        return "native"
     if not on_cpu or (precision not in ("auto", "float32") and not in_bytes):
         return "torch"
     # Large recurrent matrices are faster where torch runs a batch of utterances, or where they are in int8.

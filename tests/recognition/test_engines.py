@@ -115,6 +115,14 @@ def test_torch_is_not_imported_where_it_is_installed() -> None:
     assert result.stdout.splitlines()[1:] == ["False"]
 
 
+def test_torchs_compiler_is_not_imported_to_draw_weights() -> None:
+    """Its import takes three seconds."""
+    load = "import sys; from ds2.recognition.recognizer import Recognizer; Recognizer.load('english', engine='torch')"
+    code = f"{load}; print('torch._dynamo' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines() == ["False"]
+
+
 def test_align_eval_and_the_tables_of_data_do_without_torch(tmp_path: Path) -> None:
     """What stands in an image without it."""
     spoken = RECORDINGS[0].with_name("so762_000260033.opus")

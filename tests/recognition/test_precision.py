@@ -19,13 +19,15 @@ from ds2.utils.errors import ParameterError
 AUDIO = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
 RECORDINGS = sorted(AUDIO.glob("so762_0000*.opus"))[:6]
 
+needs_the_instruction = pytest.mark.skipif(not multiplies_bytes(), reason="needs a processor with AVX-512 VNNI")
+
 
 def config(name: str) -> ModelConfig:
     return ModelConfig.of(read_record(name))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("model", ["digits", "english"])
+@pytest.mark.parametrize("model", ["digits", pytest.param("english", marks=needs_the_instruction)])
 def test_recordings_have_the_same_texts(model: str) -> None:
     plain, rounded = (Recognizer.load(model, "cpu", precision=precision) for precision in ("float32", "int8"))
     texts = [[recognizer.transcribe(path).text for path in RECORDINGS] for recognizer in (plain, rounded)]
@@ -52,7 +54,7 @@ def test_onnxruntime_computes_in_float32() -> None:
         Recognizer.load("digits", engine="onnx", precision="int8")
 
 
-@pytest.mark.skipif(not multiplies_bytes(), reason="needs a processor with AVX-512 VNNI")
+@needs_the_instruction
 def test_english_takes_8_bits_without_torch() -> None:
     assert choose_engine("auto", config("english"), "cpu", "int8") == "native"
     assert choose_engine("auto", config("digits"), "cpu", "int8") == "torch"
@@ -71,7 +73,11 @@ def test_a_processor_without_the_instruction(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ParameterError, match="precision: int8: needs a processor that multiplies bytes"):
         Recognizer.load("english", engine="native", precision="int8")
     assert served_precision("native", config("english"), "auto") == "float32"
-    assert choose_engine("auto", config("english"), "cpu", "int8") == "torch"
+    with pytest.raises(ParameterError, match="precision: int8: needs a processor that multiplies bytes"):
+        Recognizer.load("english", "cpu", precision="int8")
+    assert choose_engine("auto", config("digits"), "cpu", "int8") == "torch"
+    with pytest.raises(ParameterError, match="precision: int8: torch computes recurrent layers so"):
+        Recognizer.load("english", "cpu", engine="torch", precision="int8")
 
 
 def test_the_precision_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
