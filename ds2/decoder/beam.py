@@ -20,8 +20,8 @@ from ds2.decoder import nbest, prefixes, scoring
 from ds2.decoder.config import MOST, BeamConfig
 from ds2.decoder.hypothesis import Hypothesis, float_array, frame_counts, without_last_words
 from ds2.decoder.lexicon import Lexicon, check_word_numbers
-from ds2.decoder.nbest import EVERY, Reading
 from ds2.decoder.prefixes import Beam
+from ds2.decoder.reads import EVERY, Reading
 from ds2.decoder.search import search_frames
 from ds2.decoder.search_space import SearchSpace, make_tables
 from ds2.decoder.texts import Alphabet, TextHypothesis

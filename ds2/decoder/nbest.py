@@ -4,61 +4,17 @@ A hypothesis may follow an arc wherever its best alignment leaves a prefix that 
 probability at that time. It then goes on in the loser's history, which may have arcs itself.
 """
 
-import functools
-import heapq
-import itertools
-import math
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
 
 from ds2.decoder.hypothesis import Hypothesis
+from ds2.decoder.lexicon import Trie
 from ds2.decoder.prefixes import NONE, Beam
-from ds2.utils.jit import inlined, plain, without_references
+from ds2.decoder.reads import EVERY, Reading, Reads, is_new, spell
+from ds2.utils.jit import plain, without_references
 
-
-class Reading(NamedTuple):
-    """What is read of a beam: of each text the best hypothesis, from so many strings of labels."""
-
-    text_of: Callable[[tuple[int, ...]], Hashable] = lambda labels: labels
-    most: float = math.inf
-
-
-EVERY = Reading()  # string of labels
-
-
-class Pending(NamedTuple):
-    """A hypothesis that has not been read yet: the best one of an entry, or one that leaves another one by an arc."""
-
-    cost: float  # nats, the negative of its score
-    number: int  # the first of equal ones comes first
-    gains: float
-    entry: int
-    left: "Read | None" = None
-    way: int = NONE  # by which it leaves that one
-
-
-@dataclass(frozen=True)
-class Read:
-    """The labels of a hypothesis, and the ways to leave it by an arc from what no other has read, best first."""
-
-    cost: float
-    gains: float
-    path: "Path"  # before `left`
-    left: "Read | None"  # which the hypothesis goes on in, from its label `place` on
-    place: int
-    tokens: tuple[int, ...]
-    places: np.ndarray  # of the label that follows the arc
-    arcs: np.ndarray
-    costs: np.ndarray  # nats
-
-    @functools.cached_property
-    def hypothesis(self) -> Hypothesis:
-        """The whole of it; most are not asked for, as others have their text."""
-        after = Hypothesis() if self.left is None else self.left.hypothesis
-        return _joined(self, after)
+FULL = -2  # what is read next has no room
 
 
 def hypotheses(beam: Beam, scores: np.ndarray, gains: np.ndarray, reading: Reading = EVERY) -> Iterator[Hypothesis]:
@@ -67,124 +23,119 @@ def hypotheses(beam: Beam, scores: np.ndarray, gains: np.ndarray, reading: Readi
     Args:
         scores, gains: (N,) of the entries, nats.
     """
-    order = [place for place in np.argsort(-scores, kind="stable").tolist() if scores[place] > -math.inf]
-    waiting = [Pending(-float(scores[e]), number, float(gains[e]), e) for number, e in enumerate(order)]
-    known, texts, numbers = set[tuple[int, ...]](), set[Hashable](), itertools.count(len(order))
-    while waiting and len(known) < reading.most:
-        best = heapq.heappop(waiting)
-        read = _read(beam, best)
-        if read.tokens not in known:
-            known.add(read.tokens)
-            if (text := reading.text_of(read.tokens)) not in texts:
-                texts.add(text)
-                yield read.hypothesis
-        # Next come the best way to leave it, and the next best one to leave what it has left.
-        for left, way in ((read, 0), (best.left, best.way + 1)):
-            if left is not None and way < len(left.arcs):
-                more = left.gains + float(beam.arcs["gains"][left.arcs[way]])
-                cost = left.cost + float(left.costs[way])
-                heapq.heappush(waiting, Pending(cost, next(numbers), more, best.entry, left, way))
-
-
-def _read(beam: Beam, best: Pending) -> Read:
-    left, way = best.left, best.way
-    path = _path(beam, best.entry, NONE if left is None else left.arcs[way])
-    place = 0 if left is None else int(left.places[way])
-    tokens = (*path.symbols.tolist(), *(() if left is None else left.tokens[place:]))
-    order = np.argsort(path.costs, kind="stable")
-    ways = path.places[order], path.arcs[order], path.costs[order]
-    return Read(best.cost, best.gains, path, left, place, tokens, *ways)
-
-
-def _joined(read: Read, other: Hypothesis) -> Hypothesis:
-    """The labels of a path, their starts, ends and peaks, before those of the hypothesis that it goes on in."""
-    path, place = read.path, read.place
-    length = len(path.symbols)
-    starts = [*path.starts.tolist(), *other.starts[place:]]
-    ends = [*path.ends.tolist(), *other.ends[place:]]
-    confidences = *map(math.exp, path.peaks.tolist()), *other.confidences[place:]
-    # The label after an arc may have begun later in the loser than in the winner, and so may those that follow it.
-    for later in range(max(length, 1), len(starts)):
-        if starts[later] >= ends[later - 1]:
-            break
-        starts[later] = ends[later - 1]
-        ends[later] = max(ends[later], starts[later] + 1)
-    return Hypothesis(read.tokens, tuple(starts), tuple(ends), confidences, -read.cost, read.gains)
-
-
-class Path(NamedTuple):
-    """The columns of a path with L labels, and of the W arcs that lead away from it."""
-
-    symbols: np.ndarray  # (L,)
-    starts: np.ndarray  # (L,) frames
-    ends: np.ndarray  # (L,)
-    peaks: np.ndarray  # (L,) log-probabilities
-    places: np.ndarray  # (W,) of the label that follows each arc
-    arcs: np.ndarray  # (W,)
-    costs: np.ndarray  # (W,) nats
-
-
-def _path(beam: Beam, place: int, number: int) -> Path:
-    """The path of the entry at `place`, or of what an arc leads to."""
-    arrays = plain(beam)
-    labels, ways = _path_sizes(arrays, place, number)
-    symbols, starts, ends = np.empty((3, labels), np.int64)
-    places, arcs = np.empty((2, ways), np.int64)
-    path = symbols, starts, ends, np.empty(labels), places, arcs, np.empty(ways)
-    _fill_path(arrays, place, number, path)
-    return Path(*path)
-
-
-@inlined
-def _begin(beam, place, number):  # type: ignore[no-untyped-def]
-    """Where a path begins: node, run, arcs, their fade, and whether the last label's run is not closed yet."""
-    entry = beam.entries[place]
-    if number != NONE:
-        arc = beam.arcs[number]
-        return arc.node, arc.run, arc.arcs, arc.fade, False
-    # The last label is open, without a run, while the best alignment ends in it.
-    open_ = entry.best_blank < entry.best_label
-    return entry.node, entry.runs_label if open_ else entry.runs_blank, entry.arcs, entry.fade, open_
+    reads, of_beam, of_text = Reads.of(scores, gains), plain(beam), plain(reading)
+    while (number := _read_on(of_beam, of_text, plain(reads))) != NONE:
+        if number == FULL:
+            reads = reads.larger()
+        else:
+            yield reads.hypothesis(number)
 
 
 @without_references
-def _fill_path(arrays, place, number, path):  # type: ignore[no-untyped-def]
-    beam = Beam(*arrays)
-    symbols, starts, ends, peaks, places, found, costs = path
-    entry = beam.entries[place]
-    node, run, arcs, fade, open_ = _begin(beam, place, number)
-    ways = 0
+def _read_on(of_beam, of_text, of_reads):  # type: ignore[no-untyped-def]
+    """The place of the next read with a text of its own; NONE if there is none more, FULL if it has no room."""
+    most, trie, texts, space = of_text
+    beam, reading, reads = Beam(*of_beam), Reading(most, Trie(*trie), texts, space), Reads(*of_reads)
+    counts, waiting, before = reads.counts[0], reads.waiting, np.int64(NONE)
+    while counts.waiting and counts.strings < most:
+        best = 0
+        for place in range(1, counts.waiting):
+            one, other = waiting[place], waiting[best]
+            if one.cost < other.cost or (one.cost == other.cost and one.number < other.number):
+                best = place
+        if counts.reads == len(reads.reads) or counts.waiting == len(waiting) or not _read(beam, reads, waiting[best]):
+            return FULL
+        number, left, way = counts.reads, waiting[best].left, waiting[best].way
+        counts.reads += 1
+        counts.waiting -= 1
+        waiting[best] = waiting[counts.waiting]
+        # Next come the best way to leave it, and the next best one to leave what it has left.
+        _wait(beam, reads, number, before)
+        if left != NONE:
+            _wait(beam, reads, left, way)
+        if not is_new(reads.symbols, reads.strings, number):
+            continue
+        counts.strings += 1
+        if not len(texts):
+            return number
+        spell(reading, reads, number)
+        if is_new(reads.words, reads.texts, number):
+            return number
+    return NONE
+
+
+@without_references
+def _wait(beam, reads, left, before):  # type: ignore[no-untyped-def]
+    """Lets the best way to leave a read wait that comes after the way `before`, if there is one."""
+    counts, read, ways, best = reads.counts[0], reads.reads[left], reads.ways, NONE
+    for way in range(read.ways, read.ways_past):
+        cost = ways[way].cost
+        later = before == NONE or cost > ways[before].cost or (cost == ways[before].cost and way > before)
+        if later and (best == NONE or cost < ways[best].cost):
+            best = way
+    if best != NONE:
+        one = reads.waiting[counts.waiting]
+        one.cost, one.gains = read.cost + ways[best].cost, read.gains + beam.arcs[ways[best].arc].gains
+        one.number, one.entry, one.left, one.way = counts.pushed, read.entry, left, best
+        counts.waiting += 1
+        counts.pushed += 1
+
+
+@without_references
+def _read(beam, reads, best):  # type: ignore[no-untyped-def]
+    """Reads what waits: its own labels, then those of the read that it goes on in; False if there is no room."""
+    counts, symbols, times, peaks = reads.counts[0], reads.symbols, reads.times, reads.peaks
+    entry, first, way = beam.entries[best.entry], counts.labels, counts.ways
+    # The last label is open, without a run, while the best alignment of an entry ends in it.
+    open_ = best.left == NONE and entry.best_blank < entry.best_label
+    node, run, arcs, fade = entry.node, entry.runs_label if open_ else entry.runs_blank, entry.arcs, entry.fade
+    other_first = other_past = np.int64(0)
+    if best.left != NONE:
+        arc, other = beam.arcs[reads.ways[best.way].arc], reads.strings[best.left]
+        node, run, arcs, fade = arc.node, arc.run, arc.arcs, arc.fade
+        other_first, other_past = other.first + reads.ways[best.way].place, other.past
+    above, own = node, first
+    while above != 0:
+        above, own = np.int64(beam.nodes[above].parent), own + 1
+    past = own + other_past - other_first
+    if past > len(symbols) or counts.words + past - first > len(reads.words):
+        return False
     # Backwards: the arcs that lead away before each label, then the label with its times.
-    for label in range(len(symbols) - 1, -1, -1):
+    for label in range(own - 1, first - 1, -1):
         while arcs != NONE:
-            places[ways], found[ways], costs[ways] = label, arcs, -(beam.arcs[arcs].score + fade)
-            arcs = beam.arcs[arcs].next
-            ways += 1
+            if way == len(reads.ways):
+                return False
+            one = reads.ways[way]
+            one.place, one.arc, one.cost = label - first, arcs, -(beam.arcs[arcs].score + fade)
+            arcs, way = beam.arcs[arcs].next, way + 1
         symbols[label] = beam.nodes[node].symbol
         node = np.int64(beam.nodes[node].parent)
         if open_:
-            starts[label], ends[label], peaks[label] = entry.start, entry.end, entry.peak
+            times[label, 0], times[label, 1], peaks[label] = entry.start, entry.end, entry.peak
             arcs, fade, open_ = entry.arcs_before, entry.fade_before, False
         else:
-            one = beam.runs[run]
-            starts[label], ends[label], peaks[label] = one.start, one.end, one.peak
-            run, arcs, fade = one.before, one.arcs, one.fade
+            closed = beam.runs[run]
+            times[label, 0], times[label, 1], peaks[label] = closed.start, closed.end, closed.peak
+            run, arcs, fade = closed.before, closed.arcs, closed.fade
+    _go_on(reads, other_first, first, own, past)
+    read, string = reads.reads[counts.reads], reads.strings[counts.reads]
+    read.cost, read.gains, read.entry, read.ways, read.ways_past = best.cost, best.gains, best.entry, counts.ways, way
+    string.first, string.past, counts.labels, counts.ways = first, past, past, way
+    return True
 
 
 @without_references
-def _path_sizes(arrays, place, number):  # type: ignore[no-untyped-def]
-    """The number of labels of a path, and of the arcs that lead away from it."""
-    beam = Beam(*arrays)
-    node, run, arcs, _, open_ = _begin(beam, place, number)
-    arcs_before, labels, ways = beam.entries[place].arcs_before, 0, 0
-    while node != 0:
-        while arcs != NONE:
-            arcs = beam.arcs[arcs].next
-            ways += 1
-        labels += 1
-        node = np.int64(beam.nodes[node].parent)
-        if open_:
-            arcs, open_ = arcs_before, False
-        else:
-            arcs, run = beam.runs[run].arcs, beam.runs[run].before
-    return labels, ways
+def _go_on(reads, other, first, own, past):  # type: ignore[no-untyped-def]
+    """Copies the labels from `other` on behind those of a read, from `own` up to `past`."""
+    symbols, times, peaks = reads.symbols, reads.times, reads.peaks
+    for label in range(own, past):
+        symbols[label], peaks[label] = symbols[other], peaks[other]
+        times[label, 0], times[label, 1] = times[other, 0], times[other, 1]
+        other += 1
+    # The label after an arc may have begun later in the loser than in the winner, and so may those that follow it.
+    label = own if own > first else own + 1
+    while label < past and times[label, 0] < times[label - 1, 1]:
+        times[label, 0] = times[label - 1, 1]
+        if times[label, 1] <= times[label, 0]:
+            times[label, 1] = times[label, 0] + 1
+        label += 1

@@ -23,8 +23,8 @@ from ds2.decoder.config import BeamConfig
 from ds2.decoder.hot_phrases import with_possessives, words_of
 from ds2.decoder.hypothesis import Hypothesis, frame_counts
 from ds2.decoder.lexicon import NO_WORD, Lexicon
-from ds2.decoder.nbest import Reading
 from ds2.decoder.pronunciations import Phones, Pronunciations
+from ds2.decoder.reads import Reading
 from ds2.lm.ngram import NGram
 from ds2.utils.devices import cpu_threads
 
@@ -67,6 +67,7 @@ class PronouncingDecoder:
         copies = COPIES if " " in letters else IDEOGRAPHS
         places, tokens, lengths = homophones_apart(pronunciations, frequency, phones, copies)
         self.words = list(map(listed.__getitem__, places.tolist()))
+        self.texts = places.astype(np.int32)  # pronunciations of one word are one text
         self.spelt: dict[str, Spelling | None] = {}  # of phones that were found, see `_pieces`
         self.letters = letters
         # The column of a copy is that of its phone: [blank, space, phones, phones, ...]
@@ -155,7 +156,9 @@ class PronouncingDecoder:
 
     def finish(self, stream: BeamStream) -> list[Hypothesis]:
         """Like `BeamDecoder.finish`; of the pronunciations of a text only the best one is among the n-best."""
-        reading = Reading(self._text, self.config.nbest + READ_MORE)
+        lexicon = self.beam.space.lexicon
+        assert lexicon is not None
+        reading = Reading(self.config.nbest + READ_MORE, lexicon.trie, self.texts, SPACE)
         found = itertools.islice(self.beam.hypotheses(stream, reading), self.config.nbest)
         return [self._spelt(each, self._words(each.tokens)) for each in found] or [Hypothesis(score=-math.inf)]
 
@@ -195,10 +198,6 @@ class PronouncingDecoder:
                 found.append((first, word))
             first += len(piece) + 1
         return found
-
-    def _text(self, phones: Phones) -> tuple[tuple[int, ...], ...]:
-        """The letters of each word of (L,) phones and spaces."""
-        return tuple(word.tokens for piece in _pieces(phones) if (word := self._spelling(piece)))
 
     def _spelling(self, piece: str) -> "Spelling | None":
         """How the word with these phones is spelt; None if there is none."""

@@ -11,7 +11,7 @@ from helpers.beam_reference import Found, ReferenceSearch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ds2.decoder import search_space
+from ds2.decoder import reads, search_space
 from ds2.decoder.beam import BeamDecoder
 from ds2.decoder.config import BeamConfig
 from ds2.decoder.hypothesis import Hypothesis
@@ -110,8 +110,11 @@ def check_lattice(found: list[Hypothesis], held: list[Found]) -> None:
     labels=st.integers(1, 6),
     nbest=st.integers(1, MOST_ARCS + 1),
     tidy=st.sampled_from([0, 10**6]),
+    room=st.sampled_from([1, 1 << 8]),
 )
-def test_the_lattice_has_the_best_of_all_strings(name: str, seed: int, labels: int, nbest: int, tidy: int) -> None:
+def test_the_lattice_has_the_best_of_all_strings(
+    name: str, seed: int, labels: int, nbest: int, tidy: int, room: int
+) -> None:
     """Where every string has one alignment, the n-best are those of a search that recombines nothing."""
     log_probs = random_log_probs(seed, 2 * labels, 4)
     # Every other frame is a blank for certain, and the others are none: nothing is summed, so nothing is approximate.
@@ -124,7 +127,10 @@ def test_the_lattice_has_the_best_of_all_strings(name: str, seed: int, labels: i
     stream = decoder.begin()
     for frame in log_probs[0]:
         decoder.step([stream], [frame[None]])
-    found = decoder.finish(stream)
+    with pytest.MonkeyPatch.context() as patch:
+        for name_of_room in ("READS", "LABELS", "WAYS"):
+            patch.setattr(reads, name_of_room, room)
+        found = decoder.finish(stream)
     assert [hypothesis.tokens for hypothesis in found] == [each.tokens for each in expected]
     assert [hypothesis.starts for hypothesis in found] == [each.starts for each in expected]
     assert [hypothesis.score for hypothesis in found] == pytest.approx([each.score for each in expected])
