@@ -2,6 +2,7 @@
 
 import functools
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -74,8 +75,6 @@ def validate_command(
 
 def _print_findings(findings: "Sequence[Finding]", counted: str) -> None:
     """The first findings of each kind, how many there are beyond them, and the kinds."""
-    from collections import Counter
-
     kinds = Counter(finding.kind for finding in findings)
     for kind, count in kinds.items():
         for finding in [finding for finding in findings if finding.kind == kind][:SHOWN]:
@@ -83,7 +82,8 @@ def _print_findings(findings: "Sequence[Finding]", counted: str) -> None:
         if count > SHOWN:
             print(f"... and {count - SHOWN:,} more of this kind: {kind}")
     leaking = kinds.pop("leaking speaker", 0)
-    print(f"{counted}: {', '.join(f'{count} {kind}' for kind, count in kinds.most_common()) or 'none'}")
+    none = "none but leaking speakers" if leaking else "none"
+    print(f"{counted}: {', '.join(f'{count} {kind}' for kind, count in kinds.most_common()) or none}")
     if leaking:
         print(f"leaking speakers: {leaking}; --clean keeps their utterances, ds2 data split divides a set by speaker")
 

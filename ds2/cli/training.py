@@ -265,13 +265,13 @@ def report_command(run: Positional[Path], output: OptionalOutput = None) -> int:
 
     Args:
         run: The output folder of ds2 train, finished or not.
-        output: File to write; by default report.html in that folder.
+        output: HTML file to write, or the folder for report.html; by default the run's.
     """
     from ds2.train.report import write_run_report
     from ds2.utils.files import check_writable
 
-    check_writable(output)
-    target = output or run / "report.html"
+    target = output if output is not None and output.suffix else (output or run) / "report.html"
+    check_writable(None if output is None else target)
     write_run_report(run, target)
     print(target)
     return 0

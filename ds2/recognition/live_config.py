@@ -16,6 +16,7 @@ class LiveConfig:
     pause_seconds: float = 0.75  # without speech end a segment
     long_segment_seconds: float = 20.0  # after these a shorter pause is enough
     short_pause_seconds: float = 0.3  # that pause; a long vowel may be 0.15 s without an output
+    least_segment_seconds: float = 0.1  # before a pause ends a segment
 
     def steps(self, model: ModelConfig) -> Steps:
         """The steps of a stream through the model."""

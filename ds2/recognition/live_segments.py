@@ -120,6 +120,8 @@ class LiveSegments(Generic[S]):
         config, second = self.config, 1 / self.frame_seconds
         if self.spoken is None:
             return self.frames - self.first > LONGEST_SILENCE * second
+        if self.frames - self.first < config.least_segment_seconds * second:
+            return False
         first, last = self.spoken
         is_long = self.frames - first > config.long_segment_seconds * second  # without the silence before it
         pause = config.short_pause_seconds if is_long else config.pause_seconds

@@ -36,6 +36,7 @@ class StreamConfig:
     sample_rate: float = 8000.0  # Hz
     encoding: Encoding = "pcm16"
     endpoints: bool = True  # a pause ends a segment
+    patient: bool = False  # nobody waits for the first words: segments are as long as those of a recording
     stable: bool = False  # partial results say how many of their characters are final
     hot: tuple[str, ...] = ()  # words to prefer, each as "word" or "word=nats"
     alternatives: int = 1  # different texts that a final result holds at most, the best one included

@@ -102,7 +102,8 @@ class Transcriptions:
             try:
                 # A bad file takes no stream of the model.
                 first = await _while_connected(request, self._first(stack, client, chunks))
-                handle = self.models.pools[name].open(StreamConfig(rate, "float32", hot=asked.hot))
+                config = StreamConfig(rate, "float32", patient=not asked.stream, hot=asked.hot)
+                handle = self.models.pools[name].open(config)
                 stack.callback(handle.close)
                 finals = self._transcribe(handle, first, chunks, began)
                 if asked.stream:

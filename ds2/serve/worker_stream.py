@@ -10,7 +10,7 @@ after it in this stream waits behind it. A stream of the model ends with its las
 
 import functools
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ds2.recognition.engine import Slots
 from ds2.recognition.hot_spelling import hot_spelt_by
 from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.live_segments import BeamSearch, LiveSegment, LiveSegments
+from ds2.recognition.offline_segments import LEAST_SECONDS, PAUSE_SECONDS
 from ds2.recognition.options import hot_words
 from ds2.recognition.stream_hot_words import unknown_hot, with_hot
 from ds2.recognition.transcript_builder import TranscriptBuilder
@@ -41,6 +42,11 @@ class Setup:
     builder: TranscriptBuilder
     config: LiveConfig
     competitors: int = 0  # hypotheses that the confidence of the best one's words is computed from
+
+    @functools.cached_property
+    def of_recordings(self) -> LiveConfig:
+        """The same with segments as long as those of a recording, see `PauseCutter`."""
+        return replace(self.config, pause_seconds=PAUSE_SECONDS, least_segment_seconds=LEAST_SECONDS)
 
     @functools.cached_property
     def steps(self) -> Steps:
@@ -187,7 +193,7 @@ class ClientStream:
         segments = LiveSegments(
             functools.partial(BeamSearch, self.beam),
             setup.model.config,
-            setup.config,
+            setup.of_recordings if self.config.patient else setup.config,
             setup.builder.tokenizer.unspoken,
             start,
             self.config.endpoints,

@@ -110,7 +110,10 @@ def test_clean_manifests_keep_leaking_speakers_and_it_is_said(
         write_manifest(name, part)
     assert main(["data", "validate", *names, "--clean", str(tmp_path / "clean")]) == 1
     shown = capsys.readouterr().out
-    assert "4 utterances, 0 with findings: none\nleaking speakers: 1; --clean keeps their utterances" in shown
+    assert (
+        "4 utterances, 0 with findings: none but leaking speakers\nleaking speakers: 1; --clean keeps their utterances"
+        in shown
+    )
     assert [len(read_manifest(tmp_path / "clean" / Path(name).name)) for name in names] == [2, 2]
 
 

@@ -82,6 +82,12 @@ def test_a_space_within_a_pause_is_no_speech() -> None:
     assert tokens(segments) == [[1, SPACE], [2]]
 
 
+def test_a_pause_ends_no_segment_that_is_too_short() -> None:
+    labels = [1] + [0] * 60 + [2] + [0] * 60 + [1]
+    assert tokens(found(labels, [], LiveConfig())) == [[1], [2], [1]]
+    assert tokens(found(labels, [], LiveConfig(least_segment_seconds=1.8))) == [[1, 2], [1]]
+
+
 def test_without_endpoints_a_stream_is_one_segment() -> None:
     assert tokens(found([1] + [0] * 60 + [2], [], LiveConfig(), endpoints=False)) == [[1, 2]]
 

@@ -11,6 +11,7 @@ from conftest import TINY
 from helpers.browser import look, needs_browser
 
 from ds2.audio.augment import AugmentConfig
+from ds2.cli.main import main
 from ds2.train.checkpoint import load_checkpoint, save_checkpoint
 from ds2.train.config import DataConfig, OptimizerConfig, TrainConfig
 from ds2.train.report import write_run_report
@@ -50,6 +51,13 @@ def test_the_report_needs_no_other_file_and_says_what_is_missing(run: Path) -> N
     assert 'src="http' not in text
     with pytest.raises(InputError, match=r"metrics\.jsonl"):
         write_run_report(run / "observed", run / "report.html")
+
+
+def test_a_name_without_a_suffix_is_a_folder(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for output, expected in (("shown", "shown/report.html"), ("shown/mine.html", "shown/mine.html")):
+        assert main(["report", str(run), "--output", str(tmp_path / output)]) == 0
+        assert capsys.readouterr().out == f"{tmp_path / expected}\n"
+        assert (tmp_path / expected).read_text().startswith("<!doctype html>")
 
 
 QUOTED = '"><u>'
