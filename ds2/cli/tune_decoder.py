@@ -59,15 +59,17 @@ def tune_decoder_command(
     language = choose_form(recognizer.tokenizer, utterances, normalize)
     utterances = comparable_references(recognizer.tokenizer, utterances, language)
     warn_of_few(utterances)
-    with Progress("tuning", MOST_DECODINGS, "decodings") as progress:
+    parts = 3 if bundle.neural_model is None else 4
+    with Progress(f"tuning, part 1 of {parts}", MOST_DECODINGS, "decodings") as progress:
         tuning = tune(recognizer, bundle, candidate, utterances, words.closed, progress.step)
     if picture is not None:
         draw_tuning(tuning, picture)
     tuned = _with_second_pass(tuned_bundle(candidate, tuning), utterances, device)
     improved = Recognizer.from_bundle(tuned, "the tuned bundle", device)
-    before, after = (_evaluated(each, utterances, language) for each in (recognizer, improved))
+    before = _evaluated(recognizer, utterances, language, f"measuring before, part {parts - 1} of {parts}")
+    after = _evaluated(improved, utterances, language, f"measuring after, part {parts} of {parts}")
     written = _saved_if_better(tuned, output or model, tuning.unit, before, after)
-    _print_search(tuning)
+    _print_search(tuning, bundle.neural_model is not None)
     return SOME_FAILED if tuning.skipped or not written else 0
 
 
@@ -80,7 +82,7 @@ def _with_second_pass(bundle: "Bundle", utterances: "Sequence[Utterance]", devic
     if bundle.neural_model is None:
         return bundle
     recognizer = Recognizer.from_bundle(bundle, "the tuned bundle", device)
-    with Progress("second pass", len(utterances), "utterances") as progress:
+    with Progress("second pass, part 2 of 4", len(utterances), "utterances") as progress:
         chosen = tune_second_pass(recognizer, utterances, progress.step)
     print(f"second pass: weight {chosen.weight:g} of the neural model, word bonus {chosen.bonus:g}, ", end="")
     print(f"{chosen.kept:.0%} kept of the n-gram model's scores")
@@ -102,13 +104,15 @@ def _saved_if_better(tuned: "Bundle", target: Path, unit: str, before: "Evaluati
     return True
 
 
-def _evaluated(recognizer: "Recognizer", utterances: "Sequence[Utterance]", language: str | None) -> "Evaluation":
+def _evaluated(
+    recognizer: "Recognizer", utterances: "Sequence[Utterance]", language: str | None, title: str
+) -> "Evaluation":
     """Transcripts and errors, as `ds2 eval` counts them."""
     from ds2.recognition.evaluate import evaluate
     from ds2.recognition.readings import both_forms
     from ds2.utils.progress import Progress
 
-    with Progress(f"evaluating {recognizer.name}", len(utterances), "utterances") as progress:
+    with Progress(title, len(utterances), "utterances") as progress:
         return evaluate(recognizer, utterances, progress.step, both_forms(language))
 
 
@@ -136,12 +140,12 @@ def _check_tuning_outputs(output: Path | None, model: Path, picture: Path | None
     check_writable(output or model, picture)
 
 
-def _print_search(tuning: "Tuning") -> None:
-    config = tuning.config
-    print(
-        f"search: lm_weight {config.lm_weight:g}, word_bonus {config.word_bonus:g}, beam {config.beam_width}, ", end=""
-    )
-    print(f"threshold {config.score_threshold:g}; it alone {tuning.before:.2%}, then {tuning.after:.2%}, ", end="")
-    print(f"greedy {tuning.greedy:.2%}")
+def _print_search(tuning: "Tuning", has_second_pass: bool) -> None:
+    """The weights of the search, and its own error rates."""
+    config, alone = tuning.config, "without the second pass" if has_second_pass else "by itself"
+    print(f"search: lm_weight {config.lm_weight:g}, word_bonus {config.word_bonus:g}, ", end="")
+    print(f"beam {config.beam_width}, threshold {config.score_threshold:g}")
+    print(f"search {alone}: {tuning.unit} {tuning.before:.2%} before, {tuning.after:.2%} after; ", end="")
+    print(f"no search at all: {tuning.greedy:.2%}")
     for line in tuning.skipped:
         print(f"ds2: {line}", file=sys.stderr)

@@ -58,11 +58,12 @@ def test_weights_and_model_are_written_and_used(
     arguments = [str(dev), "--model", str(source), "--lm", str(lm), "--output", str(bundle), "--picture", str(picture)]
     assert main(["tune-decoder", *arguments]) == 0
     printed, warnings = capsys.readouterr()
-    line, search = printed.splitlines()
+    line, weights, search = printed.splitlines()
     assert "characters of text are few, chance decides: take 20,000 or more" in warnings
     assert line.startswith("WER ")
     assert str(bundle) in line
-    assert re.fullmatch(r"search: lm_weight .*; it alone [\d.]+%, then [\d.]+%, greedy [\d.]+%", search)
+    assert re.fullmatch(r"search: lm_weight .*, word_bonus .*, beam \d+, threshold \d+", weights)
+    assert re.fullmatch(r"search by itself: WER [\d.]+% before, [\d.]+% after; no search at all: [\d.]+%", search)
     assert picture.read_bytes().startswith(b"\x89PNG")
     chosen = Bundle.load(bundle).decoder
     recognizer = ds2.load(bundle)
