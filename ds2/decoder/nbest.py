@@ -53,6 +53,12 @@ def _read_on(of_beam, of_text, of_reads):  # type: ignore[no-untyped-def]
         _wait(beam, reads, number, before)
         if left != NONE:
             _wait(beam, reads, left, way)
+        text = reads.texts[number]
+        text.first, text.past, text.hash = (
+            counts.words,
+            counts.words,
+            0,
+        )  # no words, and no hash of any, until it is spelt
         if not is_new(reads.symbols, reads.strings, number):
             continue
         counts.strings += 1
@@ -98,7 +104,7 @@ def _read(beam, reads, best):  # type: ignore[no-untyped-def]
     while above != 0:
         above, own = np.int64(beam.nodes[above].parent), own + 1
     past = own + other_past - other_first
-    if past > len(symbols) or counts.words + past - first > len(reads.words):
+    if past > len(symbols) or counts.words + past - first >= len(reads.words):
         return False
     # Backwards: the arcs that lead away before each label, then the label with its times.
     for label in range(own - 1, first - 1, -1):

@@ -1,13 +1,15 @@
 """Search over phones with a pronouncing lexicon, on the posteriors of a few frames."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ds2.decoder import phone_search
 from ds2.decoder.config import BeamConfig
 from ds2.decoder.phone_search import COPIES, FIRST, PronouncingDecoder, homophones_apart
 from ds2.decoder.pronunciations import Pronunciations
@@ -147,6 +149,27 @@ def test_pronunciations_of_a_text_are_one_hypothesis(lm: NGram) -> None:
     texts = [text(hypothesis.tokens) for hypothesis in found]
     assert {"two cats", "to cats"} <= set(texts)
     assert len(set(texts)) == len(texts)
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10**6), frames=st.integers(0, 30), most=st.integers(1, 40))
+def test_each_text_is_there_with_the_best_of_its_pronunciations(lm: NGram, seed: int, frames: int, most: int) -> None:
+    """Those of the first strings of labels that are read, one by one."""
+    spoken = Pronunciations.of({**PRONUNCIATIONS, "cats": [(K, AE, T, S), (K, AE, S), (K, S)], "a": [(AE,), (T, S)]})
+    config = BeamConfig(200, score_threshold=30.0, cumulative_probability=1.0, recombine=True, nbest=10)
+    log_probs = np.random.default_rng(seed).normal(0, 2, (frames, len(LETTERS) + 7)).astype(np.float32)
+    search = PronouncingDecoder(config, spoken, lm, LETTERS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(phone_search, "READ_MORE", most)
+        found = search.search([log_probs])[0]
+    stream = search.begin()
+    search.step([stream], [log_probs])
+    texts: dict[str, float] = {}
+    for each in itertools.islice(search.beam.hypotheses(stream), config.nbest + most):
+        pieces = "".join(map(chr, each.tokens)).split(chr(1))
+        words = (search.beam.space.lexicon.number(tuple(map(ord, piece))) for piece in pieces if piece)
+        texts.setdefault(" ".join(search.words[word] for word in words if word >= 0), each.score)
+    assert [(text(each.tokens), each.score) for each in found] == list(texts.items())[: config.nbest]
 
 
 def test_more_homophones_than_copies_leave_out_the_rarest(lm: NGram) -> None:
