@@ -54,11 +54,8 @@ def _read_on(of_beam, of_text, of_reads):  # type: ignore[no-untyped-def]
         if left != NONE:
             _wait(beam, reads, left, way)
         text = reads.texts[number]
-        text.first, text.past, text.hash = (
-            counts.words,
-            counts.words,
-            0,
-        )  # no words, and no hash of any, until it is spelt
+        # Until it is spelt it has no hash of any text.
+        text.first, text.past, text.hash = counts.words, counts.words, 0
         if not is_new(reads.symbols, reads.strings, number):
             continue
         counts.strings += 1
