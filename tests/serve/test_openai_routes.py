@@ -132,6 +132,19 @@ def test_streaming(client: openai.OpenAI, spoken: dict[str, np.ndarray]) -> None
     assert not hasattr(events[0], "words")
 
 
+def test_an_upload_has_segments_as_long_as_those_of_a_recording(
+    client: openai.OpenAI, spoken: dict[str, np.ndarray]
+) -> None:
+    """Nobody waits for its first words: at least ten seconds, not those between two pauses."""
+    whole = np.concatenate([np.concatenate([samples, np.zeros(9000, np.int16)]) for samples in spoken.values()])
+    answer = client.audio.transcriptions.create(
+        model="digits-streaming", file=wav(whole), response_format="verbose_json"
+    )
+    assert answer.text == " ".join(spoken)
+    assert answer.segments is not None
+    assert len(answer.segments) < len(spoken)
+
+
 def test_streamed_words_have_times(server: RunningServer, said: tuple[str, np.ndarray]) -> None:
     """Where timestamp_granularities asks for them."""
     fields = {"stream": "true", "timestamp_granularities[]": "word"}
