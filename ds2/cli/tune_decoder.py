@@ -59,7 +59,7 @@ def tune_decoder_command(
     language = choose_form(recognizer.tokenizer, utterances, normalize)
     utterances = comparable_references(recognizer.tokenizer, utterances, language)
     warn_of_few(utterances)
-    parts = 3 if bundle.neural_model is None else 4
+    parts = 3 if candidate.neural_model is None else 4
     with Progress(f"tuning, part 1 of {parts}", MOST_DECODINGS, "decodings") as progress:
         tuning = tune(recognizer, bundle, candidate, utterances, words.closed, progress.step)
     if picture is not None:
@@ -69,7 +69,7 @@ def tune_decoder_command(
     before = _evaluated(recognizer, utterances, language, f"measuring before, part {parts - 1} of {parts}")
     after = _evaluated(improved, utterances, language, f"measuring after, part {parts} of {parts}")
     written = _saved_if_better(tuned, output or model, tuning.unit, before, after)
-    _print_search(tuning, bundle.neural_model is not None)
+    _print_search(tuning, candidate.neural_model is not None)
     return SOME_FAILED if tuning.skipped or not written else 0
 
 
