@@ -12,6 +12,7 @@ import numpy as np
 from ds2.decoder.hypothesis import Hypothesis
 from ds2.decoder.lexicon import NO_LEXICON, Trie
 from ds2.decoder.prefixes import NONE
+from ds2.lm.automaton import find_arc
 from ds2.utils.jit import without_references
 
 READS, LABELS, WAYS = 1 << 8, 1 << 16, 1 << 13  # room at first; what is not used takes no memory
@@ -106,16 +107,8 @@ def spell(reading, reads, number):  # type: ignore[no-untyped-def]
     for place in range(labels.first, labels.past + 1):
         if place < labels.past and reads.symbols[place] != reading.space:
             if node != NONE:
-                # The children of a node are in order of their tokens.
-                first, past = trie.first[node], trie.first[node + 1]
-                while first < past:
-                    middle = (first + past) // 2
-                    if trie.tokens[middle] < reads.symbols[place]:
-                        first = middle + 1
-                    else:
-                        past = middle
-                found = first < trie.first[node + 1] and trie.tokens[first] == reads.symbols[place]
-                node = np.int64(trie.children[first]) if found else NONE
+                arc = find_arc(trie.tokens, trie.first[node], trie.first[node + 1], reads.symbols[place])
+                node = np.int64(trie.children[arc]) if arc >= 0 else NONE
         else:
             if node != NONE and trie.words[node] != NONE:
                 reads.words[counts.words] = reading.texts[trie.words[node]]
