@@ -119,6 +119,7 @@ def test_impossible_sizes_are_refused(change: dict) -> None:
         dataclasses.replace(SMALL, **change)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["lstm", "forward", "random walk"])
 def test_compiles_and_gives_the_same(name: str) -> None:
     config = dataclasses.replace(SMALL, **FAMILY[name])

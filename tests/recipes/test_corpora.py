@@ -254,6 +254,7 @@ def test_hsk(tmp_path: Path) -> None:
     assert not any("龘" in utterance.text or "_" in utterance.text for utterance in splits["train"])
 
 
+@pytest.mark.long
 def test_run_goes_from_a_corpus_to_its_error_rate_and_on_from_where_it_was(tmp_path: Path) -> None:
     """recipes/run.sh on a recipe of this test's own, with real audio and a model of a few weights."""
     folder = tmp_path / "recipes" / "mini"

@@ -60,6 +60,7 @@ def test_held_out_speaker_is_in_test_alone(prepare: ModuleType, tmp_path: Path) 
     assert not speakers["strangers"] & speakers["train"]
 
 
+@pytest.mark.long
 def test_bundled_model_holds_on_the_official_test_split_and_on_strangers(prepare: ModuleType, tmp_path: Path) -> None:
     """The test split is composed first, whatever follows."""
     prepared(prepare, {**prepare.STRINGS, "dev": 1, "train": 1}, "--output", tmp_path)

@@ -1,5 +1,6 @@
 """The engines without torch give what torch's gives: offline, live, and in the slots of a server."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -24,6 +25,7 @@ RECORDINGS = sorted((Path(__file__).parents[2] / "recipes" / "digits" / "audio")
 no_onnx = pytest.mark.skipif(
     not (find_spec("onnx") and find_spec("onnxruntime")), reason="onnxruntime is not installed"
 )
+loaded = functools.cache(Recognizer.load)
 every_engine = pytest.mark.parametrize("engine", ["native", pytest.param("onnx", marks=no_onnx)])
 
 
@@ -32,7 +34,7 @@ every_engine = pytest.mark.parametrize("engine", ["native", pytest.param("onnx",
 @pytest.mark.parametrize("bundle", ["digits", "english"])
 def test_transcripts_are_those_of_torch(engine: EngineName, bundle: str, options: DecoderOptions) -> None:
     """By phones and a language model in english, by a closed vocabulary in digits."""
-    ours, torchs = (Recognizer.load(bundle, "cpu", options, each) for each in (engine, "torch"))
+    ours, torchs = (loaded(bundle, "cpu", options, each) for each in (engine, "torch"))
     for path in RECORDINGS:
         one, other = ours.transcribe(path), torchs.transcribe(path)
         assert one.text == other.text != ""
@@ -46,7 +48,7 @@ def test_transcripts_are_those_of_torch(engine: EngineName, bundle: str, options
 @pytest.mark.parametrize("bundle", ["digits-streaming", "english"])
 def test_a_stream_gives_what_torchs_gives(engine: EngineName, bundle: str, sizes: list[int]) -> None:
     """However it is cut, also where it is shorter than a window."""
-    ours, torchs = (Recognizer.load(bundle, "cpu", engine=each) for each in (engine, "torch"))
+    ours, torchs = (loaded(bundle, "cpu", engine=each) for each in (engine, "torch"))
     samples = (0.1 * np.random.default_rng(0).standard_normal(sum(sizes))).astype(np.float32)
     ends = np.cumsum(sizes)[:-1]
     found = [live_log_probs(recognizer.model, np.split(samples, ends)) for recognizer in (ours, torchs)]

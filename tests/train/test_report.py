@@ -20,18 +20,22 @@ from ds2.utils.errors import InputError
 
 
 @pytest.fixture
-def run(spoken_digits: Callable[[int], Path], tmp_path: Path) -> Path:
-    manifest = spoken_digits(6)
-    config = TrainConfig(DataConfig((manifest,), manifest, workers=0), TINY, AugmentConfig(), epochs=2, batch_size=3)
-    Trainer(dataclasses.replace(config, optimizer=OptimizerConfig("adamw", 1e-2)), tmp_path / "run").run()
+def run(request: pytest.FixtureRequest, spoken_digits: Callable[[int], Path], tmp_path: Path) -> Path:
+    """A training of one epoch, or of as many as the parameter says."""
+    manifest = spoken_digits(3)
+    config = TrainConfig(DataConfig((manifest,), manifest, workers=0), TINY, AugmentConfig(), batch_size=3)
+    config = dataclasses.replace(config, epochs=getattr(request, "param", 1), optimizer=OptimizerConfig("adamw", 1e-2))
+    Trainer(config, tmp_path / "run").run()
     return tmp_path / "run"
 
 
 @needs_browser
-def test_the_report_opens_in_a_browser_without_errors(run: Path) -> None:
-    """All sections are there, and the slider shows the last epoch."""
-    write_run_report(run, run / "report.html")
-    shown, complaints = look(run / "report.html")
+@pytest.mark.parametrize("run", [2], indirect=True, ids=["two epochs"])
+def test_the_report_opens_in_a_browser_without_errors(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All sections are there, and the slider shows the last epoch; a name with a suffix is that of the page."""
+    assert main(["report", str(run), "--output", str(run / "mine.html")]) == 0
+    assert capsys.readouterr().out == f"{run / 'mine.html'}\n"
+    shown, complaints = look(run / "mine.html")
     assert complaints == []
     for section in ("curves", "alignments", "errors", "network", "layers", "data", "config", "environment"):
         assert f'<section id="{section}">' in shown
@@ -41,23 +45,21 @@ def test_the_report_opens_in_a_browser_without_errors(run: Path) -> None:
     assert shown.count("of the activations are 0") == 4
 
 
-def test_the_report_needs_no_other_file_and_says_what_is_missing(run: Path) -> None:
+def test_the_report_needs_no_other_file_and_says_what_is_missing(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name without a suffix is that of a folder."""
     dev = Path(load_checkpoint(run / "checkpoint.pt")["fingerprint"]["data"]["dev"])
     dev.unlink()
-    write_run_report(run, run / "report.html")
-    text = (run / "report.html").read_text()
+    assert main(["report", str(run), "--output", str(run / "shown")]) == 0
+    assert capsys.readouterr().out == f"{run / 'shown' / 'report.html'}\n"
+    text = (run / "shown" / "report.html").read_text()
+    assert text.startswith("<!doctype html>")
     assert "manifest.jsonl: cannot read the manifest" in text
     assert "{{" not in text.split("<script>")[0]
     assert 'src="http' not in text
     with pytest.raises(InputError, match=r"metrics\.jsonl"):
         write_run_report(run / "observed", run / "report.html")
-
-
-def test_a_name_without_a_suffix_is_a_folder(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for output, expected in (("shown", "shown/report.html"), ("shown/mine.html", "shown/mine.html")):
-        assert main(["report", str(run), "--output", str(tmp_path / output)]) == 0
-        assert capsys.readouterr().out == f"{tmp_path / expected}\n"
-        assert (tmp_path / expected).read_text().startswith("<!doctype html>")
 
 
 QUOTED = '"><u>'

@@ -31,8 +31,9 @@ from ds2.data.shards import ShardConfig, write_shards
 from ds2.model.config import FrontendConfig
 from ds2.train import trainer as trainer_module
 from ds2.train.checkpoint import load_checkpoint
-from ds2.train.config import ComputeConfig, DataConfig, OptimizerConfig
+from ds2.train.config import ComputeConfig, DataConfig, OptimizerConfig, TrainConfig
 from ds2.train.trainer import Trainer
+from ds2.utils.config import load_config
 from ds2.utils.errors import InputError
 
 
@@ -77,7 +78,7 @@ def test_stopped_inside_an_epoch_resumes_to_the_same_weights(
 
 
 def test_kill_9_and_the_same_command_end_in_the_same_weights(train_command, tmp_path: Path) -> None:
-    assert train_command("whole").wait(120) == 0
+    Trainer(load_config(TrainConfig, tmp_path / "train.toml"), tmp_path / "whole").run()
     killed = train_command("killed")
     wait_for(tmp_path / "killed" / "checkpoint.pt", killed)
     os.killpg(killed.pid, signal.SIGKILL)

@@ -164,6 +164,7 @@ def test_a_machine_leaves_alone_what_others_train(
         assert [trial.number for trial in tuner._interrupted()] == continued
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["grid", "random"])
 def test_a_trial_whose_machine_was_killed_as_it_began_is_continued(
     spoken_digits: Callable[[int], Path], tmp_path: Path, method: str

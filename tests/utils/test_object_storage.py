@@ -272,6 +272,7 @@ def test_ranks_read_shards_of_their_own_which_are_fetched_ahead(
     assert read[0][0] | read[1][0] == set(range(len(archives)))
 
 
+@pytest.mark.long
 def test_a_training_killed_within_a_shard_resumes_to_the_same_weights(corpus: str, cache: Path, tmp_path: Path) -> None:
     """It is killed in the second epoch, and its mirror is lost. The same shards on a disk give the same weights."""
     toml = """

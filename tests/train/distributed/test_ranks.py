@@ -20,6 +20,7 @@ def run_by_two_ranks(script: Path, program: str) -> str:
     return result.stdout
 
 
+@pytest.mark.long
 def test_no_thread_outlives_the_ranks(tmp_path: Path) -> None:
     """Such a thread would sometimes abort a process at its exit."""
     printed = run_by_two_ranks(
@@ -35,6 +36,7 @@ def test_no_thread_outlives_the_ranks(tmp_path: Path) -> None:
     assert len(printed.splitlines()) == 2
 
 
+@pytest.mark.long
 def test_no_thread_outlives_a_training(tmp_path: Path, spoken_digits: Callable[[int], Path]) -> None:
     """Such a thread would sometimes abort a process that has done its work."""
     (tmp_path / "train.toml").write_text(small_toml(spoken_digits(8)).replace("epochs = 3", "epochs = 1"))

@@ -22,6 +22,7 @@ from ds2.utils.errors import InputError
 UTTERANCES = 21  # in minibatches of 4: the last holds one, so that the second rank has none
 
 
+@pytest.mark.long
 def test_two_processes_end_in_the_weights_of_one(spoken_digits, launch, tmp_path: Path) -> None:
     """18 updates of joint minibatches; statistics of batch normalisation and an unreadable utterance included."""
     manifest = spoken_digits(UTTERANCES)
