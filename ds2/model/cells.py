@@ -1,4 +1,4 @@
-"""The recurrent cells: gates, state, and which operator of ONNX and which branch of the int8 kernel run each.
+"""The recurrent cells: gates, state, and which operator of ONNX and which branch of our kernels run each.
 
 It imports no torch, because every engine reads it; `cell_kernels.KERNELS` has torch's half of the table. A new cell is
 a row of both. Whatever runs a cell looks it up by its name, because two cells may have equally many gates.
@@ -9,7 +9,7 @@ from typing import Literal
 
 Cell = Literal["rnn", "gru", "lstm", "bn-lstm", "bn-lstm-e"]
 
-INT8_RNN, INT8_GRU, INT8_LSTM = range(3)  # branches of int8_recurrent.run
+RNN, GRU, LSTM = range(3)  # branches of cell_steps.fill_state
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class CellSpec:
     gates: tuple[str, ...]  # in the order of the rows of its weights and biases
     state: tuple[str, ...] = ("h",)  # its parts, (B, H) each; h is the output
     onnx: OnnxOperator | None = None  # None: a loop in the graph
-    int8: int | None = None  # branch of int8_recurrent.run; None: its recurrent weight stays in float32
+    branch: int | None = None  # of cell_steps.fill_state; None: its steps are no kernel's, its weights are in float32
     step_statistics: bool = False  # batch normalisation of every time step by its own, which no weight can absorb
     sequence_input: bool = False  # but that of the input term over whole sequences
 
@@ -38,18 +38,18 @@ CELLS: dict[Cell, CellSpec] = {
     "rnn": CellSpec(
         ("h",),
         onnx=OnnxOperator("RNN", ("h",), activation="Relu"),
-        int8=INT8_RNN,
+        branch=RNN,
     ),
     "gru": CellSpec(
         ("r", "z", "n"),
         onnx=OnnxOperator("GRU", ("z", "r", "n"), linear_before_reset=1),
-        int8=INT8_GRU,
+        branch=GRU,
     ),
     "lstm": CellSpec(
         ("i", "f", "g", "o"),
         state=("h", "c"),
         onnx=OnnxOperator("LSTM", ("i", "o", "f", "g")),
-        int8=INT8_LSTM,
+        branch=LSTM,
     ),
     "bn-lstm": CellSpec(("i", "f", "g", "o"), state=("h", "c"), step_statistics=True),
     "bn-lstm-e": CellSpec(("i", "f", "g", "o"), state=("h", "c"), step_statistics=True, sequence_input=True),

@@ -6,33 +6,16 @@ A step for a few utterances is bound by the reading of U, which in int8 stays in
 reading of W: it is in bfloat16 where the processor has a matrix unit for that, else in float32.
 """
 
-from typing import NamedTuple
-
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ds2.model.acoustic import AcousticModel
-from ds2.model.cells import CELLS, INT8_GRU, INT8_LSTM, INT8_RNN, Cell
-from ds2.model.config import CLIP
+from ds2.model.cell_steps import begin_run, fill_state
+from ds2.model.cells import CELLS, Cell
 from ds2.model.half_linear import half_linear
 from ds2.model.recurrent import Direction, RecurrentLayer, State
-from ds2.utils.activations import inlined_fast, sigmoid, tanh
 from ds2.utils.int8_linear import Activations, Int8Weight, in_threads, kernel, most_levels, products, round_rows
 from ds2.utils.processor import has_matrix_unit
-
-MOST = np.float32(CLIP)
-ONE, ZERO = np.float32(1), np.float32(0)
-
-
-class Run(NamedTuple):
-    """The frames of B utterances; `states` and `cells` begin with those before the first frame."""
-
-    terms: np.ndarray  # (T, B, G H)
-    valid: np.ndarray  # (T, B) boolean: where not, the state after the frame is 0
-    states: np.ndarray  # (T + 1, B, H)
-    cells: np.ndarray  # (T + 1, B, H) of an LSTM
-    recurrent: np.ndarray  # (B, G H) U h + c of the present frame
 
 
 @kernel
@@ -47,43 +30,7 @@ def fill_states(frames, cell, weight, bias, activations, most, first, last):  # 
         recurrent = frames.recurrent[first:last]
         products(activations, weight, bias, recurrent, 0, recurrent.shape[1])
         for b in range(first, last):
-            terms, own, after = frames.terms[t, b], frames.recurrent[b], frames.states[t + 1, b]
-            if cell == INT8_GRU:
-                _gru(terms, own, frames.states[t, b], after)
-            elif cell == INT8_LSTM:
-                _lstm_states(terms, own, frames.cells[t, b], frames.cells[t + 1, b], after)
-            elif cell == INT8_RNN:
-                for j in range(len(after)):
-                    after[j] = min(max(terms[j] + own[j], ZERO), MOST)
-            # Outside its utterance a state is 0, as it is before the first frame.
-            if not frames.valid[t, b]:
-                after[:] = ZERO
-                if cell == INT8_LSTM:
-                    frames.cells[t + 1, b] = ZERO
-
-
-@inlined_fast
-def _gru(terms, recurrent, before, after):  # type: ignore[no-untyped-def]
-    size = len(after)
-    for j in range(2 * size):
-        recurrent[j] = sigmoid(terms[j] + recurrent[j], ONE)
-    r, z, n = recurrent[:size], recurrent[size : 2 * size], recurrent[2 * size :]
-    own = terms[2 * size :]
-    for j in range(size):
-        new = tanh(own[j] + r[j] * n[j], ONE)
-        after[j] = new + z[j] * (before[j] - new)
-
-
-@inlined_fast
-def _lstm_states(terms, recurrent, before, cell, after):  # type: ignore[no-untyped-def]
-    size = len(after)
-    for j in range(4 * size):
-        recurrent[j] += terms[j]
-    i, f, g, o = recurrent[:size], recurrent[size : 2 * size], recurrent[2 * size : 3 * size], recurrent[3 * size :]
-    for j in range(size):
-        cell[j] = sigmoid(f[j], ONE) * before[j] + sigmoid(i[j], ONE) * tanh(g[j], ONE)
-    for j in range(size):
-        after[j] = sigmoid(o[j], ONE) * tanh(cell[j], ONE)
+            fill_state(cell, frames, t, b)
 
 
 def int8_states(
@@ -102,25 +49,17 @@ def int8_states(
     Returns:
         (T + 1, B, H) of each part of the state, that before the first frame included.
     """
-    branch = CELLS[cell].int8
+    branch = CELLS[cell].branch
     assert branch is not None
-    time, batch, size = terms.shape
-    # The states of all frames and the one before them lie in one array, so that each frame reads what the last has
-    # written.
-    stores = [np.empty((time + 1, *part.shape), np.float32) for part in start]
-    for store, part in zip(stores, start, strict=True):
-        store[0] = part.numpy()
-    hidden = stores[0].shape[2]
-    recurrent = np.empty((batch, size), np.float32)
-    own = np.ascontiguousarray(terms.numpy()), np.ascontiguousarray(valid.numpy())
-    frames = Run(*own, stores[0], stores[-1], recurrent)
+    frames = begin_run(terms.numpy(), valid.numpy(), tuple(part.numpy() for part in start))
+    levels = most_levels(frames.states.shape[2])
 
     def part_of_batch(first: int, last: int) -> None:
         rounded = Activations.empty(last - first, weight)
-        fill_states(frames, branch, weight, bias.detach().numpy(), rounded, most_levels(hidden), first, last)
+        fill_states(frames, branch, weight, bias.detach().numpy(), rounded, levels, first, last)
 
-    in_threads(part_of_batch, batch)
-    return [torch.from_numpy(store) for store in stores]
+    in_threads(part_of_batch, terms.shape[1])
+    return [torch.from_numpy(store) for store in (frames.states, frames.cells)[: len(start)]]
 
 
 class Int8Direction(nn.Module):
@@ -161,7 +100,7 @@ def in_int8(model: AcousticModel) -> AcousticModel:
         raise ValueError("int8 is for the CPU; use float32 on a GPU")
     if not model.config.recurrent_layers:
         raise ValueError("int8: torch computes recurrent layers so, and this model has none; try the engine native")
-    if model.config.spec.int8 is None:
+    if model.config.spec.branch is None:
         raise ValueError(f"int8 is for cells with fixed weights; a {model.config.cell} stays in float32")
     for layer in model.recurrent:
         assert isinstance(layer, RecurrentLayer)

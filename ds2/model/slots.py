@@ -245,7 +245,7 @@ def _run_direction(
     """(B, T, D), (B, T, 1) 0 or 1, state before the first frame -> (B, T, H), the state after the last."""
     # The input terms of all frames are one product; the recurrent ones wait for each other.
     terms = _linear(x.flatten(0, 1), layer.weight, layer.bias).unflatten(0, x.shape[:2])
-    if isinstance(layer.recurrent_weight, Int8Weight) and CELLS[layer.cell].int8 is not None:
+    if isinstance(layer.recurrent_weight, Int8Weight) and CELLS[layer.cell].branch is not None:
         inside = valid.squeeze(2).T > 0
         weights = layer.recurrent_weight, layer.recurrent_bias
         states = int8_states(layer.cell, terms.transpose(0, 1), inside, state, *weights)

@@ -33,7 +33,7 @@ def test_onnx_has_the_same_gates_in_its_own_order(cell: Cell) -> None:
 
 
 def test_cells_of_equally_many_gates_run_by_different_branches() -> None:
-    branches = [spec.int8 for spec in CELLS.values() if spec.int8 is not None]
+    branches = [spec.branch for spec in CELLS.values() if spec.branch is not None]
     assert len(set(branches)) == len(branches)
 
 
@@ -51,7 +51,7 @@ def test_a_cell_of_three_gates_without_a_branch_for_int8_does_not_run_as_a_gru(m
     samples = 0.1 * torch.randn(1, 220)
     start = torch.tensor([0]), torch.tensor([0]), torch.tensor([1000])
     by_kernel = SlotModel(model, 1, "int8").step(*start, samples)
-    monkeypatch.setitem(CELLS, "gru", dataclasses.replace(CELLS["gru"], int8=None))
+    monkeypatch.setitem(CELLS, "gru", dataclasses.replace(CELLS["gru"], branch=None))
     with pytest.raises(ValueError, match="a gru stays in float32"):
         in_int8(model)
     by_steps = SlotModel(model, 1, "int8").step(*start, samples)

@@ -25,7 +25,10 @@ from hypothesis import strategies as st
 
 from ds2.model.acoustic import AcousticModel
 from ds2.model.bundle_weights import LayerWeights
+from ds2.model.cells import Cell
 from ds2.model.config import FrontendConfig, ModelConfig
+from ds2.model.native import recurrent
+from ds2.model.native.few_rows import FEW
 from ds2.model.native.layers import NativeConvolution
 from ds2.model.native.network import NativeSlots, Network
 from ds2.model.normalization import STEPS
@@ -158,6 +161,22 @@ def test_states_of_a_simple_rnn_are_clipped() -> None:
 @pytest.mark.parametrize("power", ["utterance", "adaptive"])
 def test_silence_is_not_normalised(power: str, level: float) -> None:
     assert_same(trained(dataclasses.replace(SMALL, frontend=FrontendConfig(1000, power=power))), [500], level)
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_many_streams_with_a_large_matrix_give_what_few_give(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few are all frames in a kernel, many are frame by frame; a stream that begins or ends within a chunk included."""
+    config = dataclasses.replace(SMALL, cell=cell, bidirectional=False)
+    direction = native(trained(config, 0)).recurrent[0].forwards
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((FEW + 1, 7, direction.weight.shape[1])).astype(np.float32)
+    valid = generator.integers(0, 2, (FEW + 1, 7, 1)).astype(np.float32)
+    start = tuple(generator.standard_normal((FEW + 1, width)).astype(np.float32) for width in direction.widths)
+    few = direction(x, valid, start)
+    monkeypatch.setattr(recurrent, "CACHED", 0)
+    many = direction(x, valid, start)
+    assert np.allclose(few[0], many[0], atol=1e-5)
+    assert all(np.allclose(one, other, atol=1e-5) for one, other in zip(few[1], many[1], strict=True))
 
 
 def test_frames_beyond_the_statistics_of_a_bn_lstm_use_the_last() -> None:

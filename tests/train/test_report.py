@@ -45,9 +45,7 @@ def test_the_report_opens_in_a_browser_without_errors(run: Path, capsys: pytest.
     assert shown.count("of the activations are 0") == 4
 
 
-def test_the_report_needs_no_other_file_and_says_what_is_missing(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_needs_no_other_file_and_says_what_is_missing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A name without a suffix is that of a folder."""
     dev = Path(load_checkpoint(run / "checkpoint.pt")["fingerprint"]["data"]["dev"])
     dev.unlink()

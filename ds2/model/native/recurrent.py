@@ -1,17 +1,37 @@
-"""Recurrent layers as ds2/model/recurrent.py defines them: the input terms in one product, then frame by frame."""
+"""Recurrent layers as ds2/model/recurrent.py defines them: the input terms in one product, then frame by frame.
+
+All frames of a few utterances are one call of a kernel, because the calls of a frame cost more than its arithmetic.
+"""
 
 from collections.abc import Callable
 
 import numpy as np
 
 from ds2.model.bundle_weights import LayerWeights
+from ds2.model.cell_steps import begin_run, fill_state
 from ds2.model.cells import Cell
 from ds2.model.config import CLIP, ModelConfig
+from ds2.model.native.few_rows import FEW, multiply_few_rows
 from ds2.model.native.layers import linear
 from ds2.model.native.slots import SlotBatch
+from ds2.utils.fast_exp import REORDER
+from ds2.utils.jit import njit
 
+CACHED = 1 << 20  # bytes of U that a core's cache holds: the kernel takes any number of utterances
 State = tuple[np.ndarray, ...]  # (B, H) h, of an LSTM also c, of a BN-LSTM also (B, 1) frames so far
 Step = Callable[..., State]  # input terms, recurrent terms, state -> the next state
+
+
+@njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
+def fill_states_of_few(frames, cell, weight, bias):  # type: ignore[no-untyped-def]
+    """Fills in all states of a `Run`; `cell` is the branch that CELLS names, (G H, H) U and (G H,) c."""
+    recurrent = frames.recurrent
+    for t in range(len(frames.terms)):
+        multiply_few_rows(frames.states[t], weight, recurrent)
+        for b in range(len(recurrent)):
+            for j in range(len(bias)):
+                recurrent[b, j] += bias[j]
+            fill_state(cell, frames, t, b)
 
 
 class NativeDirection:
@@ -30,11 +50,17 @@ class NativeDirection:
             self.weight, self.bias = layer.folded("input_weight", config)
             self.recurrent_bias, self.step = layer.shaped("recurrent_bias", rows), STEPS[config.cell]
         self.recurrent_weight = layer.shaped("recurrent_weight", rows, config.hidden)
+        self.branch = config.spec.branch
 
     def __call__(self, x: np.ndarray, valid: np.ndarray, state: State = ()) -> tuple[np.ndarray, State]:
         """(B, T, D), (B, T, 1) 0 or 1, state before the first frame, by default 0 -> (B, T, H), the last state."""
-        terms = linear(x, self.weight, self.bias)
         state = state or tuple(np.zeros((len(x), width), np.float32) for width in self.widths)
+        if self.branch is not None and (len(x) <= FEW or self.recurrent_weight.nbytes <= CACHED):
+            terms = linear(x.swapaxes(0, 1), self.weight, self.bias)
+            run = begin_run(terms, valid[:, :, 0].T > 0, state)
+            fill_states_of_few(run, self.branch, self.recurrent_weight, self.recurrent_bias)
+            return run.states[1:].swapaxes(0, 1), (run.states[-1], run.cells[-1])[: len(state)]
+        terms = linear(x, self.weight, self.bias)
         rows = np.empty((*x.shape[:2], self.widths[0]), np.float32)
         for frame in range(x.shape[1]):
             recurrent = linear(state[0][None], self.recurrent_weight, self.recurrent_bias)[0]
