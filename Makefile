@@ -1,6 +1,6 @@
 # make demo          sets up .venv, compiles the kernels and transcribes real recordings with the bundled models
 # make check         format, lint, types and the quick tests: two minutes
-# make test          sets up .venv and runs the tests in TESTERS=2 processes: ten minutes on two cores
+# make test          sets up .venv and runs the tests in TESTERS=3 processes: ten minutes on two cores
 # make test-long     sets up .venv and runs whole trainings, clusters and compilers as tests: seven minutes on two cores
 # make test-spark    sets up .venv and runs the tests of ds2.spark on a cluster of this machine; needs Java 17
 # make lint          format, lint, types
@@ -22,7 +22,7 @@ BIN = $(VENV)/bin
 DIGITS = recipes/digits
 MINUTES ?= 10
 HOURS ?= 4
-TESTERS ?= 2
+TESTERS ?= 3 # more than two cores, because some tests wait
 IMAGES ?= $(shell docker info > /dev/null 2>&1 && echo cpu onnx)
 PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 QUICK = $(filter-out tests/test_examples.py, $(wildcard tests/test_*.py)) tests/ctc tests/decoder tests/lm
@@ -102,6 +102,7 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/ds2 warmup
 	touch $@ $(VENV)/.core
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
