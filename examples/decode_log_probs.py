@@ -28,7 +28,7 @@ def spoken(text: str) -> np.ndarray:
     for place, letter in enumerate(text):
         scores[2 * place, TOKENS.index(letter)] = 8.0
         scores[2 * place, [TOKENS.index("e"), TOKENS.index("c")]] += 5.0
-    return scores - np.log(np.exp(scores).sum(1, keepdims=True))
+    return (scores - np.log(np.exp(scores).sum(1, keepdims=True))).astype(np.float32)
 
 
 if __name__ == "__main__":

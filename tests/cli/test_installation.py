@@ -85,6 +85,7 @@ def test_warmup_compiles_what_a_first_run_needs(run: Callable[..., Outcome]) -> 
     assert "compiled, in" in run("doctor")[1]
 
 
+@pytest.mark.long
 def test_warmup_without_torch_compiles_the_searches() -> None:
     """For an image that holds no PyTorch."""
     code = f"{WITHOUT_TORCH}\nfrom ds2.cli.main import main; raise SystemExit(main(['warmup']))"

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -53,6 +52,8 @@ def container() -> dict[str, Any]:
 
 
 def validate(manifest: dict[str, Any]) -> None:
+    import kubernetes_validate  # it takes two seconds
+
     if manifest["kind"] not in OTHERS:
         kubernetes_validate.validate(manifest, VERSION, strict=True)
 
@@ -71,6 +72,8 @@ def test_a_job_is_valid(name: str) -> None:
 
 
 def test_the_example_of_the_secret_is_valid_and_a_wrong_manifest_is_found() -> None:
+    import kubernetes_validate
+
     validate(base("Secret"))
     service = base("Service")
     service["spec"]["prots"] = []

@@ -61,6 +61,7 @@ def test_the_lstm_is_torchs_in_float64_within_bfloat16(recipe_script: Callable[[
         assert ((own.double() - right).norm() / right.norm()).item() < 0.02
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 def test_training_goes_on_from_an_earlier_model(tmp_path: Path) -> None:
     (tmp_path / "texts" / "dev").mkdir(parents=True)

@@ -53,6 +53,7 @@ def test_calibrate_writes_a_bundle_that_takes_less_noise_for_speech(
     assert len(before.transcribe(loud, 8000).words) > len(recognizer.transcribe(loud, 8000).words)
 
 
+@pytest.mark.long
 def test_a_threshold_does_not_fall_unless_speech_is_lost(
     tmp_path: Path, spoken_digits: Callable[[int], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -69,6 +70,7 @@ def test_a_threshold_does_not_fall_unless_speech_is_lost(
         assert re.search(r"words a minute of the recorded noise: [\d.]+, then 0.00", capsys.readouterr().out)
 
 
+@pytest.mark.long
 def test_utterances_without_speakers_are_halved_themselves(
     tmp_path: Path, spoken_digits, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ def test_a_read_only_root_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
         load_library("viterbi", "80")
 
 
+@pytest.mark.long
 @needs_nvcc
 def test_what_is_compiled_ahead_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     sources = tmp_path / "csrc"

@@ -92,6 +92,7 @@ def assert_lasts(calls: list[tuple[str, str, str]], folder: Path) -> set[str]:
     return {str(Path(name).relative_to(folder)) for name in lasting}
 
 
+@pytest.mark.long
 def test_a_training(traced, spoken_digits: Callable[[int], Path], tmp_path: Path) -> None:
     config = tmp_path / "train.toml"
     config.write_text(small_toml(spoken_digits(8)))

@@ -54,6 +54,7 @@ def test_no_thread_outlives_a_training(tmp_path: Path, spoken_digits: Callable[[
     assert "gloo" not in printed
 
 
+@pytest.mark.long
 def test_a_pause_lasts_as_long_as_another_rank_computes(tmp_path: Path) -> None:
     """The second rank begins half a second of work when the first one waits for it."""
     waiting = tmp_path / "waiting"
