@@ -37,7 +37,7 @@ def all_frames(x: Tensor, start: Tensor, parameters: tuple[Tensor, ...], *_: Any
     return torch.stack(states, dim=1), None
 
 
-CELLS["mgu"] = CellSpec(("f", "n"))  # type: ignore[index]  # no operator of ONNX, no int8
+CELLS["mgu"] = CellSpec(("f", "n"))  # type: ignore[index]  # no operator of ONNX, no branch of our kernels
 KERNELS["mgu"] = CellKernels(all_frames, step)  # type: ignore[index]
 
 

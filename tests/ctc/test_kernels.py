@@ -277,9 +277,9 @@ def test_the_same_bits_in_whatever_order_threads_run(emulated: ctypes.CDLL, size
 
 @pytest.mark.long
 @needs_nvcc
-@pytest.mark.timeout(1200)  # a minute of processor time, which a busy machine gives slowly
+@pytest.mark.timeout(1200)  # 45 s of processor time, which a busy machine gives slowly
 def test_nvcc_compiles_the_kernels(tmp_path: Path) -> None:
-    library = compiled_by_nvcc("ctc", tmp_path, ("90",))
+    library = compiled_by_nvcc("ctc", tmp_path)
     assert all(hasattr(library, name) for name in ("ds2_ctc", "ds2_ctc_workspace", "ds2_ctc_rescale"))
     assert library.ds2_ctc_most_labels() >= 4000
 
