@@ -1,5 +1,6 @@
 """A cluster of Slurm on this machine: munged, slurmctld, and a slurmd for each of two nodes, each a process."""
 
+import contextlib
 import functools
 import getpass
 import os
@@ -7,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,7 @@ TaskPlugin=task/none
 SwitchType=switch/none
 SelectType=select/cons_tres
 KillWait={patience}
+MessageTimeout=90
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 PartitionName=main Nodes=ALL Default=YES
@@ -97,6 +100,18 @@ class Slurm:
         """ "JobState": "RUNNING", "Restarts": "1" and others."""
         facts = self.run("scontrol", "--oneliner", "show", "job", number).split()
         return dict(fact.split("=", 1) for fact in facts if "=" in fact)
+
+    @contextlib.contextmanager
+    def explained(self, *logs: Path) -> Iterator[None]:
+        """Where a test fails, prints what Slurm says of its jobs and nodes, all processes and all logs."""
+        try:
+            yield
+        except BaseException:
+            for command in (["scontrol", "show", "job"], ["scontrol", "show", "node"], ["ps", "-ef", "--forest"]):
+                print(*command, self.run(*command, check=False), sep="\n")
+            for log in (*self.folder.glob("daemon*.log"), *filter(Path.exists, logs)):
+                print(log, log.read_text(errors="replace"), sep="\n")
+            raise
 
     def _configure(self) -> None:
         nodes = [f"NodeName={name} NodeHostname={name} Port={free_port()}\n" for name in NODES]

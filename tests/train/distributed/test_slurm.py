@@ -101,26 +101,29 @@ def test_two_tasks_end_in_the_bytes_of_two_ranks_by_torchrun(slurm: Slurm, train
 
 
 @pytest.mark.long
+@pytest.mark.timeout(4 * PATIENCE)
 @pytest.mark.parametrize("cause", ["urgent job", "signal"])
 def test_a_stopped_job_ends_in_the_same_bytes(slurm: Slurm, training: Path, cause: str) -> None:
     """By the script in deploy/slurm: Slurm preempts the job for another, or sends what comes before its time limit."""
     run, log = training / cause, training / f"{cause}.log"
     script = [str(ROOT / "deploy" / "slurm" / "train.sbatch"), str(training / "train.toml"), "--output", str(run)]
-    job = slurm.run("sbatch", "--parsable", "--cpus-per-task=1", f"--output={log}", *script)
-    wait_for_slurm(lambda: (run / "checkpoint.pt").exists() or slurm.job(job)["JobState"] == "FAILED")
-    if cause == "signal":
-        slurm.run("scancel", "--signal=TERM", job)
-    else:
-        _preempt(slurm, job)
-    wait_for_slurm(lambda: slurm.job(job)["JobState"] == "PENDING" and slurm.idle())
-    # Or it waits for two minutes; Slurm takes credentials of the second in which it ended the job for those of before.
-    slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now+3")
-    wait_for_slurm(lambda: slurm.job(job)["JobState"] in ("COMPLETED", "FAILED"))
-    facts, text = slurm.job(job), log.read_text()
-    assert (facts["JobState"], facts["Restarts"]) == ("COMPLETED", "1"), text
-    assert "ds2: stopped in epoch" in text
-    assert "resuming at epoch" in text
-    assert model(run) == model(training / "torchrun")
+    with slurm.explained(log):
+        job = slurm.run("sbatch", "--parsable", "--cpus-per-task=1", f"--output={log}", *script)
+        wait_for_slurm(lambda: (run / "checkpoint.pt").exists() or slurm.job(job)["JobState"] == "FAILED")
+        if cause == "signal":
+            slurm.run("scancel", "--signal=TERM", job)
+        else:
+            _preempt(slurm, job)
+        wait_for_slurm(lambda: slurm.job(job)["JobState"] == "PENDING" and slurm.idle())
+        # Or it waits for two minutes; Slurm takes credentials of the second in which it ended the job for those of
+        # before.
+        slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now+3")
+        wait_for_slurm(lambda: slurm.job(job)["JobState"] in ("COMPLETED", "FAILED"))
+        facts, text = slurm.job(job), log.read_text()
+        assert (facts["JobState"], facts["Restarts"]) == ("COMPLETED", "1")
+        assert "ds2: stopped in epoch" in text
+        assert "resuming at epoch" in text
+        assert model(run) == model(training / "torchrun")
 
 
 def _preempt(slurm: Slurm, job: str) -> None:
