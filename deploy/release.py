@@ -31,7 +31,6 @@ from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentScope, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -106,6 +105,8 @@ def bill_of_materials(wheel: Path, seconds: int) -> str:
     Raises:
         ValueError: what was written is not valid by CycloneDX's schema.
     """
+    from cyclonedx.validation.json import JsonStrictValidator  # takes seconds to import
+
     with ZipFile(wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         metadata = message_from_bytes(archive.read(name))
