@@ -1,7 +1,7 @@
 # make demo          sets up .venv, compiles the kernels and transcribes real recordings with the bundled models
 # make check         format, lint, types and the quick tests: two minutes
 # make test          sets up .venv and runs the tests in TESTERS=3 processes: ten minutes on two cores
-# make test-long     sets up .venv and runs whole trainings, clusters and compilers as tests: seven minutes on two cores
+# make test-long     sets up .venv and runs whole trainings, clusters, browsers and compilers as tests: a quarter of an hour
 # make test-spark    sets up .venv and runs the tests of ds2.spark on a cluster of this machine; needs Java 17
 # make lint          format, lint, types
 # make lint-deploy   checks the files of deploy/ by the tools of those who read them, and says what it skips
@@ -25,14 +25,17 @@ HOURS ?= 4
 TESTERS ?= 3 # more than two cores, because some tests wait
 IMAGES ?= $(shell docker info > /dev/null 2>&1 && echo cpu onnx)
 PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
-QUICK = $(filter-out tests/test_examples.py, $(wildcard tests/test_*.py)) tests/ctc tests/decoder tests/lm
+QUICK = $(filter-out tests/test_examples.py, $(wildcard tests/test_*.py)) tests/ctc/test_loss.py tests/decoder
 
-.PHONY: demo check test test-long test-spark lint lint-deploy docs docs-serve fuzz fuzz-parsers soak audit release package lock train-digits
+.PHONY: demo check quick test test-long test-spark lint lint-deploy docs docs-serve fuzz fuzz-parsers soak audit release package lock train-digits
 
 demo: $(VENV)/.core
 	$(BIN)/python recipes/demo.py
 
-check: lint
+check: $(VENV)/.dev
+	$(MAKE) --jobs 2 TESTERS=2 lint quick
+
+quick: $(VENV)/.dev
 	$(PYTEST) $(QUICK)
 
 test: $(VENV)/.dev
