@@ -73,6 +73,7 @@ def test_load_takes_the_options_of_the_decoder(tiny_bundle: Path, tmp_path: Path
         ds2.load(tiny_bundle, hot="xyz")
 
 
+@pytest.mark.long
 def test_a_script_that_imports_ds2_is_typed(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     (tmp_path / "mypy.ini").write_text("[mypy]\n[mypy-torch.*,numba.*]\nfollow_imports = skip\n")  # 20 s of theirs

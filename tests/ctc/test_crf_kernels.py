@@ -68,6 +68,7 @@ def test_label_paths_against_operators(emulated: ctypes.CDLL, sharpness: float) 
         assert torch.equal(run_label_paths(emulated, *plain, False)[0], totals)
 
 
+@pytest.mark.long
 def test_more_labels_than_threads(emulated: ctypes.CDLL) -> None:
     generator = torch.Generator().manual_seed(7)
     emitted, silent = torch.randn(1, 1030, 1025, generator=generator), torch.randn(1, 1030, generator=generator)
@@ -79,6 +80,7 @@ def test_more_labels_than_threads(emulated: ctypes.CDLL) -> None:
     torch.testing.assert_close(of_labels.sum(2) + of_blank, torch.ones(1, 1030), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.long
 @needs_nvcc
 def test_nvcc_compiles_the_kernels(tmp_path: Path) -> None:
     library = compiled_by_nvcc("crf", tmp_path)

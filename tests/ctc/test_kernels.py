@@ -73,16 +73,24 @@ SHAPES = [
     (29, [(40, 30), (70, 31), (50, 32), (64, 33)]),  # around one pair a lane
     (29, [(150, 63), (160, 64), (40, 1)]),
     (29, [(130, 120), (127, 127)]),
-    (9, [(140, 130), (260, 255)]),  # one warp and several
     (40, [(21, 9), (5, 2)]),  # rows of whole 16 bytes
     (1500, [(20, 10), (15, 3)]),  # a block for each row
     (1501, [(9, 3)]),
+]
+MANY_LABELS = [  # one warp and several
+    ([(140, 130), (260, 255)], 1.0),
+    ([(140, 130), (260, 255)], 30.0),
+    ([(275, 270)], 1.0),
+    ([(530, 515)], 30.0),
 ]
 
 
 @pytest.mark.parametrize(
     ("outputs", "sizes", "scale"),
-    [*((*shape, scale) for shape in SHAPES for scale in (1.0, 30.0)), (9, [(275, 270)], 1.0), (9, [(530, 515)], 30.0)],
+    [
+        *((*shape, scale) for shape in SHAPES for scale in (1.0, 30.0)),
+        *(pytest.param(9, *of_many_labels, marks=pytest.mark.long) for of_many_labels in MANY_LABELS),
+    ],
 )
 def test_equals_the_cpu(
     kernels: Callable[..., Result], outputs: int, sizes: list[tuple[int, int]], scale: float

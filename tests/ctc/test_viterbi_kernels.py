@@ -70,6 +70,7 @@ def test_impossible_labels_have_no_path(emulated: ctypes.CDLL) -> None:
     assert run_viterbi_kernels(emulated, log_probs, np.array([2], np.uint64), 0)[1] == -np.inf
 
 
+@pytest.mark.long
 @needs_nvcc
 def test_nvcc_compiles_the_kernels(tmp_path: Path) -> None:
     library = compiled_by_nvcc("viterbi", tmp_path)

@@ -148,6 +148,7 @@ def test_a_second_run_makes_nothing_again_and_a_changed_text_only_its_recording(
 COMMAND = [sys.executable, "-m", "ds2", "make-corpus", "--model", "digits"]
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     """Killed when some are done: nothing done is done again, and the result is that of one run."""
     for number in range(5):
@@ -190,6 +191,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     pytest.fail("workers outlived the run")
 
 
+@pytest.mark.long
 def test_checked_segments_find_the_faulty_transcripts(tmp_path: Path) -> None:
     """Every fifth line has the words of another: told the truth of some segments, the filter leaves the others out."""
     truth: dict[str, Reading] = {}

@@ -38,6 +38,7 @@ def found(page: Path, *code: str) -> Any:
     return value
 
 
+@pytest.mark.long
 @needs_browser
 def test_every_page_opens_without_errors_and_without_the_network(report: Path) -> None:
     pages = sorted(report.glob("*.html"))
@@ -50,6 +51,7 @@ def test_every_page_opens_without_errors_and_without_the_network(report: Path) -
     assert "b &amp; &lt;c&gt; #1 100%.wav" in found(report / "index.html")
 
 
+@pytest.mark.long
 @needs_browser
 def test_a_script_in_a_page_is_not_run(report: Path) -> None:
     """A text that came through the escaping would do nothing."""
@@ -62,6 +64,7 @@ def test_a_script_in_a_page_is_not_run(report: Path) -> None:
     copy.unlink()
 
 
+@pytest.mark.long
 @needs_browser
 def test_pictures_and_sound_of_every_segment_load(report: Path) -> None:
     code = """(() => {
@@ -79,6 +82,7 @@ def test_pictures_and_sound_of_every_segment_load(report: Path) -> None:
         assert all(fine)
 
 
+@pytest.mark.long
 @needs_browser
 def test_segments_are_sorted_and_hidden_at_will(report: Path) -> None:
     code = """(() => {
@@ -94,6 +98,7 @@ def test_segments_are_sorted_and_hidden_at_will(report: Path) -> None:
     assert found(report / "recording-1.html", code) == [True, True, True]
 
 
+@pytest.mark.long
 @needs_browser
 def test_what_is_checked_can_be_saved(report: Path) -> None:
     code = """new Promise((done) => {

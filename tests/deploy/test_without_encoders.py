@@ -28,6 +28,7 @@ READ = """
 """
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.skipif(shutil.which("ld") is None or shutil.which("as") is None, reason="needs binutils"),
     pytest.mark.skipif(not (INSTALLED / "av.libs").exists(), reason="needs the wheel of PyAV for Linux"),
 ]

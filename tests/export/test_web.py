@@ -87,6 +87,7 @@ async def shown_for_file(url: str, recording: Path) -> dict[str, str]:
         return {name: str(await tab.run(f"document.getElementById('{name}').textContent")) for name in names}
 
 
+@pytest.mark.long
 @needs_browser
 @with_npm
 def test_a_file_has_our_text(page: tuple[Recognizer, str], tmp_path: Path) -> None:
@@ -95,6 +96,7 @@ def test_a_file_has_our_text(page: tuple[Recognizer, str], tmp_path: Path) -> No
     assert shown["final"] == expected(recognizer, read_audio_array(recording)[0]) != ""
 
 
+@pytest.mark.long
 @needs_browser
 @with_npm
 def test_inverted_channels_do_not_cancel_out(page: tuple[Recognizer, str], tmp_path: Path) -> None:
@@ -104,6 +106,7 @@ def test_inverted_channels_do_not_cancel_out(page: tuple[Recognizer, str], tmp_p
     assert shown["final"] == expected(recognizer, mono) != ""
 
 
+@pytest.mark.long
 @needs_browser
 @with_npm
 def test_english_is_searched_by_phones(tmp_path: Path) -> None:
@@ -114,6 +117,7 @@ def test_english_is_searched_by_phones(tmp_path: Path) -> None:
     assert shown["final"] == expected(recognizer, read_audio_array(recording)[0]) != ""
 
 
+@pytest.mark.long
 @needs_browser
 @with_npm
 def test_the_microphone_has_our_text(page: tuple[Recognizer, str], tmp_path: Path) -> None:

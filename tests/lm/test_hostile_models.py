@@ -131,6 +131,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.long
 def test_tampered_models_are_refused_or_harmless(tmp_path: Path) -> None:
     """The searches run in a separate process, because a search over an accepted model may crash it."""
     tampered_models = [

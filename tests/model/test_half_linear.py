@@ -62,6 +62,7 @@ def test_without_a_gpu_torch_does_it(dtype: torch.dtype) -> None:
     assert torch.allclose(result, exact(x, weight, bias), rtol=2e-2, atol=5e-2)
 
 
+@pytest.mark.long
 @needs_nvcc
 def test_nvcc_compiles_the_kernel(tmp_path: Path) -> None:
     library = compiled_by_nvcc("small_gemm", tmp_path)

@@ -48,6 +48,7 @@ def test_the_worst_come_first_with_their_sound(page: Path) -> None:
     assert "<b>a.wav" not in text
 
 
+@pytest.mark.long
 @needs_browser
 def test_a_browser_shows_it_and_runs_nothing(page: Path) -> None:
     shown, complaints = look(page)

@@ -14,7 +14,7 @@ import pytest
 from helpers.browser import Tab, browse, microphone, needs_browser, recorded
 from serve.conftest import RunningServer
 
-pytestmark = [needs_browser, pytest.mark.anyio]
+pytestmark = [needs_browser, pytest.mark.long, pytest.mark.anyio]
 
 # Keeps each buffer of samples that the microphone's worklet passes to the page.
 HEARD = """

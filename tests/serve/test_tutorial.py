@@ -14,7 +14,7 @@ from serve.conftest import DIGITS, RunningServer
 
 from ds2.audio.files import read_audio_array
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.long]
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "live_streams.md"
 
 

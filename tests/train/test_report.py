@@ -29,6 +29,7 @@ def run(request: pytest.FixtureRequest, spoken_digits: Callable[[int], Path], tm
     return tmp_path / "run"
 
 
+@pytest.mark.long
 @needs_browser
 @pytest.mark.parametrize("run", [2], indirect=True, ids=["two epochs"])
 def test_the_report_opens_in_a_browser_without_errors(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,6 +83,7 @@ def test_what_a_run_holds_cannot_become_part_of_the_page(run: Path) -> None:
     assert f"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{allowed}';" in text
 
 
+@pytest.mark.long
 def test_a_damaged_observation_is_refused_in_one_line(run: Path) -> None:
     path = sorted((run / "observed").glob("epoch_*.pt"))[-1]
     look = load_checkpoint(path)

@@ -77,6 +77,7 @@ def test_stopped_inside_an_epoch_resumes_to_the_same_weights(
     assert_same_weights(tmp_path / "whole", tmp_path / "stopped")
 
 
+@pytest.mark.long
 def test_kill_9_and_the_same_command_end_in_the_same_weights(train_command, tmp_path: Path) -> None:
     Trainer(load_config(TrainConfig, tmp_path / "train.toml"), tmp_path / "whole").run()
     killed = train_command("killed")

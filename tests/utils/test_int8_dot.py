@@ -10,6 +10,7 @@ import pytest
 from llvmlite.binding import get_host_cpu_features
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "feature"), [("x86-64-v3", "avx2"), ("generic", "")])
 def test_kernels_for_a_named_processor_compile_on_one_that_has_more(name: str, feature: str, tmp_path: Path) -> None:
     if feature and not get_host_cpu_features().get(feature):

@@ -12,6 +12,8 @@ import pytest
 import ds2
 from ds2.utils.kernel_cache import folders_called
 
+pytestmark = pytest.mark.long  # they compile
+
 COMPILE = "import numpy; from ds2.ctc.band import required; print(required(numpy.array([1, 1, 2])))"
 NESTED = "from ds2.model.native.few_rows import multiply_few_rows; one = numpy.ones((1, 1), numpy.float32); "
 NESTED += "multiply_few_rows(one, one, one)"

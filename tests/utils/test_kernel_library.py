@@ -18,6 +18,8 @@ import ds2
 from ds2.utils.kernel_library import kinds, traits
 from ds2.utils.processor import processor_flags
 
+pytestmark = pytest.mark.long  # they compile
+
 CALLS = """
 import numpy
 from ds2.ctc.band import required
