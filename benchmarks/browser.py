@@ -2,7 +2,7 @@
 
     PYTHONPATH=tests python -P benchmarks/browser.py [--seconds 60]
 
-The page hears recordings of recipes/digits, one after the other as one file; both searches for each model.
+The page hears recordings of recipes/digits, one after the other as one file; both searches for each model, in float32.
 """
 
 import argparse
@@ -33,8 +33,8 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as name:
                 folder = Path(name)
                 soundfile.write(folder / "speech.wav", speech(seconds, recognizer.sample_rate), recognizer.sample_rate)
-                with served(recognizer, folder / "page") as url:
-                    shown = asyncio.run(shown_for_file(url, folder / "speech.wav", folder / "profile"))
+                with served(recognizer, folder / "page", "float32") as url:
+                    shown = asyncio.run(shown_for_file(url, folder / "speech.wav"))
                 size = sum(path.stat().st_size for path in (folder / "page").iterdir()) / 1e6
             print(f"| {model} | {search} | {size:.0f} | {shown['factor']} | {shown['search']} |", flush=True)
 

@@ -37,11 +37,13 @@ from ds2.serve.server import run
 
 POLICIES = ("eager", "one-by-one", "wait-to-fill")
 SYSTEMS = (*POLICIES, "loops")
+MODEL = "digits-streaming"
 LOADS = (10, 20, 30)  # streams
 QUICK_LOADS = (2,)
 GOAL = 100.0  # milliseconds for 98 % of the final results
 MOST = 640  # streams
 SETTINGS = {  # of the server: no limit may end a measurement
+    "model": MODEL,
     "port": "0",
     "limits.streams": str(MOST),
     "limits.streams_per_client": str(MOST),
@@ -149,13 +151,13 @@ def serve(system: str) -> None:
     if system == "wait-to-fill":
         config = dataclasses.replace(config, dispatch=WaitToFillConfig())
     log_to_stderr()
-    run(config)
+    run(config, str)  # which does nothing with the address
 
 
 async def serve_loops() -> None:
     """A loop for each connection; the model runs in a pool of threads, one for each core."""
     torch.set_num_threads(1)
-    recognizer = Recognizer.load("digits-streaming")
+    recognizer = Recognizer.load(MODEL)
     pool = ThreadPoolExecutor(os.cpu_count())
     _Loop(recognizer).step(bytes(recognizer.sample_rate))  # compiles
 
