@@ -1,7 +1,7 @@
 # make demo          sets up .venv, compiles the kernels and transcribes real recordings with the bundled models
 # make check         format, lint, types and the quick tests: two minutes
 # make test          sets up .venv and runs the tests in TESTERS=3 processes: ten minutes on two cores
-# make test-long     sets up .venv and runs whole trainings, clusters, browsers and compilers as tests: a quarter of an hour
+# make test-long     sets up .venv and runs whole trainings, clusters, browsers and compilers as tests: up to half an hour
 # make test-spark    sets up .venv and runs the tests of ds2.spark on a cluster of this machine; needs Java 17
 # make lint          format, lint, types
 # make lint-deploy   checks the files of deploy/ by the tools of those who read them, and says what it skips
