@@ -5,7 +5,7 @@ tags     C    -     ,      -      C .    C       -    ?        C: capital; the m
 display  It   was   late,  said   John.  Where   is   he?
 
 Embedded words -> convolutions, 7 words to each side -> an LSTM in both directions, any number of words -> scores. It is
-computed by NumPy, so that it needs no torch; `recipes/english/punctuation.py` trains it.
+computed without torch; `recipes/english/punctuation.py` trains it.
 """
 
 import copy
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ds2.lm.neural import lstm_step
 from ds2.model_record import Record
 from ds2.utils.devices import one_thread_a_product
 from ds2.utils.errors import InputError
@@ -175,16 +176,15 @@ def _lstm_direction(blocks: Sequence[np.ndarray], weights: Mapping[str, np.ndarr
     forget, candidate, output."""
     bias = weights[f"lstm.bias_ih_l0{way}"] + weights[f"lstm.bias_hh_l0{way}"]
     recurrent = np.ascontiguousarray(weights[f"lstm.weight_hh_l0{way}"].T)
-    size, longest = len(recurrent), max(map(len, blocks))
-    gates = np.zeros((longest, len(blocks), 4 * size), np.float32)
+    count, size, longest = len(blocks), len(recurrent), max(map(len, blocks))
+    gates = np.zeros((longest, count, 4 * size), np.float32)
     for number, inputs in enumerate(blocks):
         gates[: len(inputs), number] = inputs @ weights[f"lstm.weight_ih_l0{way}"].T + bias
-    outputs = np.empty((longest, len(blocks), size), np.float32)
-    state = cell = np.zeros((len(blocks), size), np.float32)
+    outputs = np.empty((longest, count, size), np.float32)
+    cells = np.zeros(((longest + 1) * count, size), np.float32)  # those before the first step are 0
+    before = np.arange(count)
     for place, row in enumerate(gates):
-        row += state @ recurrent
-        candidate = np.tanh(row[:, 2 * size : 3 * size])
-        row = 0.5 + 0.5 * np.tanh(0.5 * row)  # the logistic function of the other three
-        cell = row[:, size : 2 * size] * cell + row[:, :size] * candidate
-        outputs[place] = state = row[:, 3 * size :] * np.tanh(cell)
+        if place:
+            row += outputs[place - 1] @ recurrent
+        lstm_step(row, before + place * count, (place + 1) * count, cells, outputs[place])
     return [outputs[: len(inputs), number] for number, inputs in enumerate(blocks)]
