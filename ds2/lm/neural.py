@@ -87,8 +87,8 @@ class NeuralModel:
         totals = np.zeros(tree.sentences)
         for start in range(0, len(outputs), BLOCK):
             scores = self._piece_scores(outputs[start : start + BLOCK])
-            every = scores.max(1)
-            add_log_sums(scores, every)
+            every = np.empty(len(scores), np.float32)
+            fill_log_sums(scores, every)
             first, past = np.searchsorted(tree.asked[:, 0], [start, start + BLOCK])
             nodes, pieces, owners = tree.asked[first:past].T
             np.add.at(totals, owners, scores[nodes - start, pieces] - every[nodes - start])
@@ -101,13 +101,14 @@ class NeuralModel:
         # The recurrent product alone has to wait for the level before; a piece may follow several beginnings.
         pieces, which = np.unique(tree.pieces, return_inverse=True)
         inputs = self._product("input", self._embedded(pieces), self.vectors["gate_bias"])
-        outputs, cells = np.zeros((count, self.width), np.float32), np.zeros((count, size), np.float32)
+        outputs, cells = np.empty((count, self.width), np.float32), np.zeros((count, size), np.float32)
+        recurrent = np.zeros((1, 4 * size), np.float32)  # nothing is before the root
         for first, past in itertools.pairwise(tree.levels):
-            before, gates = tree.parents[first:past], inputs[which[first:past]]
+            before = tree.parents[first:past]
             if first:
-                gates += self._product("recurrent", outputs[before])
+                recurrent = self._product("recurrent", outputs[before])
             hidden = np.empty((past - first, size), np.float32)
-            lstm_step(gates, before, first, cells, hidden)
+            lstm_step(inputs, which[first:past], recurrent, before, first, cells, hidden)
             outputs[first:past] = self._product("projection", hidden)
         return outputs
 
@@ -135,33 +136,38 @@ class NeuralModel:
 
 
 @njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
-def lstm_step(gates, parents, first, cells, hidden):  # type: ignore[no-untyped-def]
-    """The cells of the nodes from `first` on, and what they give.
+def lstm_step(inputs, which, recurrent, parents, first, cells, hidden):  # type: ignore[no-untyped-def]
+    """The cells of the N nodes from `first` on, and what they give.
 
     Args:
-        gates: (N, 4 C) their gates' sums.
+        inputs: (I, 4 C) the terms of pieces in the sums of their gates.
+        which: (N,) the nodes' pieces, as rows of `inputs`.
+        recurrent: (N, 4 C) the other terms.
         parents: (N,) the nodes before them; the root's is itself.
-        cells: (nodes, C), those of the parents computed, all others 0; those of these nodes are filled.
+        cells: (nodes, C), those of the parents computed, the root's 0; those of these nodes are filled.
         hidden: (N, C), is filled.
     """
     one, size = np.float32(1), hidden.shape[1]
-    for n in range(len(gates)):
-        row, before, after, given = gates[n], cells[parents[n]], cells[first + n], hidden[n]
+    for n in range(len(hidden)):
+        row, own, before, after, given = inputs[which[n]], recurrent[n], cells[parents[n]], cells[first + n], hidden[n]
         for c in range(size):
-            kept = sigmoid(row[size + c], one) * before[c]
-            after[c] = kept + sigmoid(row[c], one) * tanh(row[2 * size + c], one)
+            kept = sigmoid(row[size + c] + own[size + c], one) * before[c]
+            after[c] = kept + sigmoid(row[c] + own[c], one) * tanh(row[2 * size + c] + own[2 * size + c], one)
         for c in range(size):
-            given[c] = sigmoid(row[3 * size + c], one) * tanh(after[c], one)
+            given[c] = sigmoid(row[3 * size + c] + own[3 * size + c], one) * tanh(after[c], one)
 
 
 @njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)
-def add_log_sums(scores, largest):  # type: ignore[no-untyped-def]
-    """(N,) `largest` of each row of (N, V) float32 scores becomes the logarithm of the sum of its exponentials."""
+def fill_log_sums(scores, sums):  # type: ignore[no-untyped-def]
+    """(N, V) float32 scores -> (N,) `sums`, the logarithm of the sum of the exponentials of each row."""
     for n in range(len(scores)):
         row, total = scores[n], np.float32(0)
+        largest = row[0]
         for v in range(len(row)):
-            total += exponential(row[v] - largest[n])
-        largest[n] += math.log(total)
+            largest = max(largest, row[v])
+        for v in range(len(row)):
+            total += exponential(row[v] - largest)
+        sums[n] = largest + math.log(total)
 
 
 @dataclass(frozen=True)

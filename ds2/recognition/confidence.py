@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ds2.recognition.words import TimedText, Word
+from ds2.recognition.words import PlacedText, Word
 
 LEAST_PROBABILITY = 1e-9  # of a token, so that its logarithm is finite
 MOST_MARGIN = 6.0  # nats
@@ -41,19 +41,27 @@ def logistic(log_odds: np.ndarray) -> np.ndarray:
     return probabilities
 
 
-def presence(rows: Sequence[Sequence[Word | TimedText]]) -> np.ndarray:
+def presence(rows: Sequence[Sequence[PlacedText]]) -> np.ndarray:
     """(K, W): whether each of the n-best has each word of the first one at its place.
 
     Args:
         rows: the words of each of the n-best, in order of time; the best one first.
     """
-    found = np.zeros((len(rows), len(rows[0])), bool)
-    for number, row in enumerate(rows):
-        spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        for word in row:
-            spans[word.text].append((word.start, word.end))
-        found[number] = [_overlaps(spans.get(word.text, []), word) for word in rows[0]]
+    found = np.ones((len(rows), len(rows[0])), bool)
+    for own, row in zip(found, rows, strict=True):
+        same, spans = set(row), None
+        for number, word in enumerate(rows[0]):
+            if word not in same:  # most are: the n-best differ in a few words
+                spans = spans or _spans_of_texts(row)
+                own[number] = _overlaps(spans.get(word[0], []), word)
     return found
+
+
+def _spans_of_texts(row: Sequence[PlacedText]) -> dict[str, list[tuple[int, int]]]:
+    spans = defaultdict(list)
+    for text, start, end in row:
+        spans[text].append((start, end))
+    return spans
 
 
 def posteriors(present: np.ndarray, scores: Sequence[float]) -> np.ndarray:
@@ -72,7 +80,8 @@ def margins(present: np.ndarray, scores: Sequence[float]) -> np.ndarray:
     return behind
 
 
-def _overlaps(spans: list[tuple[float, float]], word: Word | TimedText) -> bool:
+def _overlaps(spans: list[tuple[int, int]], word: PlacedText) -> bool:
     """Whether one of the spans, in order of time, overlaps the word: the last that begins before the word's end."""
-    before = bisect.bisect_left(spans, (word.end,))
-    return before > 0 and word.start < spans[before - 1][1]
+    _, start, end = word
+    before = bisect.bisect_left(spans, (end,))
+    return before > 0 and start < spans[before - 1][1]

@@ -177,14 +177,13 @@ def _lstm_direction(blocks: Sequence[np.ndarray], weights: Mapping[str, np.ndarr
     bias = weights[f"lstm.bias_ih_l0{way}"] + weights[f"lstm.bias_hh_l0{way}"]
     recurrent = np.ascontiguousarray(weights[f"lstm.weight_hh_l0{way}"].T)
     count, size, longest = len(blocks), len(recurrent), max(map(len, blocks))
-    gates = np.zeros((longest, count, 4 * size), np.float32)
+    terms = np.zeros((longest, count, 4 * size), np.float32)
     for number, inputs in enumerate(blocks):
-        gates[: len(inputs), number] = inputs @ weights[f"lstm.weight_ih_l0{way}"].T + bias
+        terms[: len(inputs), number] = inputs @ weights[f"lstm.weight_ih_l0{way}"].T + bias
     outputs = np.empty((longest, count, size), np.float32)
     cells = np.zeros(((longest + 1) * count, size), np.float32)  # those before the first step are 0
-    before = np.arange(count)
-    for place, row in enumerate(gates):
-        if place:
-            row += outputs[place - 1] @ recurrent
-        lstm_step(row, before + place * count, (place + 1) * count, cells, outputs[place])
+    state, every = np.zeros((count, size), np.float32), np.arange(count)
+    for place, row in enumerate(terms):
+        lstm_step(row, every, state @ recurrent, every + place * count, (place + 1) * count, cells, outputs[place])
+        state = outputs[place]
     return [outputs[: len(inputs), number] for number, inputs in enumerate(blocks)]

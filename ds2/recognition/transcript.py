@@ -14,7 +14,7 @@ from ds2.recognition.foreign_language import foreign_warning
 from ds2.recognition.formats import FORMATS, of_channel
 from ds2.recognition.notebook import transcript_html
 from ds2.recognition.segments import TranscriptSegment, divide_words, ends_segment, group_words, with_spaces
-from ds2.recognition.words import TimedText, Word, shorten, word_spans
+from ds2.recognition.words import PlacedText, Word, shorten, word_spans
 from ds2.text import Tokenizer, join_words
 
 if TYPE_CHECKING:  # only for annotations: the server reads transcripts without torch
@@ -177,26 +177,21 @@ def hypothesis_words(
 ) -> tuple[Word, ...]:
     """Groups tokens into words at spaces; an ideograph is a word by itself."""
     spans = word_spans(list(map(tokenizer.tokens.__getitem__, hypothesis.tokens)))
-    timed = timed_texts(hypothesis, tokenizer, frame_seconds, duration)
     return tuple(
-        Word(*each, round(geometric_mean(hypothesis.confidences[first:last]), 4))
-        for each, (first, last) in zip(timed, spans, strict=True)
+        Word(
+            text,
+            round(start * frame_seconds, 3),
+            round(min(end * frame_seconds, duration), 3),
+            round(geometric_mean(hypothesis.confidences[first:last]), 4),
+        )
+        for (text, start, end), (first, last) in zip(placed_texts(hypothesis, tokenizer), spans, strict=True)
     )
 
 
-def timed_texts(
-    hypothesis: "Hypothesis", tokenizer: Tokenizer, frame_seconds: float, duration: float
-) -> list[TimedText]:
+def placed_texts(hypothesis: "Hypothesis", tokenizer: Tokenizer) -> list[PlacedText]:
     """The words of `hypothesis_words` without their confidence, which takes longer to compute than all else."""
-    texts = list(map(tokenizer.tokens.__getitem__, hypothesis.tokens))
-    return [
-        TimedText(
-            "".join(texts[first:last]),
-            round(hypothesis.starts[first] * frame_seconds, 3),
-            round(min(hypothesis.ends[last - 1] * frame_seconds, duration), 3),
-        )
-        for first, last in word_spans(texts)
-    ]
+    texts, starts, ends = list(map(tokenizer.tokens.__getitem__, hypothesis.tokens)), hypothesis.starts, hypothesis.ends
+    return [("".join(texts[first:last]), starts[first], ends[last - 1]) for first, last in word_spans(texts)]
 
 
 def with_confidences(transcript: Transcript, confidences: Iterable[float]) -> Transcript:

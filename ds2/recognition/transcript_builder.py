@@ -31,7 +31,7 @@ from ds2.recognition.transcript import (
     SegmentAlternatives,
     Transcript,
     make_transcript,
-    timed_texts,
+    placed_texts,
     with_confidences,
 )
 from ds2.text import Tokenizer, split_words
@@ -184,9 +184,9 @@ class TranscriptBuilder:
         transcript = make_transcript(nbest[0], self.tokenizer, self.frame_seconds, duration)
         if not transcript.words:
             return transcript, np.zeros(0)
-        others = [timed_texts(each, self.tokenizer, self.frame_seconds, duration) for each in nbest[1:]]
-        present, scores = presence([transcript.words, *others]), [each.score for each in nbest]
-        if others:
+        present = presence([placed_texts(each, self.tokenizer) for each in nbest])
+        scores = [each.score for each in nbest]
+        if len(nbest) > 1:
             transcript = with_confidences(transcript, posteriors(present, scores))
         return transcript, margins(present, scores)
 

@@ -4,10 +4,10 @@ import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ds2.text import is_ideograph
 
+PlacedText = tuple[str, int, int]  # a word of a hypothesis: it fills the output frames from one up to another
 SHOWN = 60  # characters of a text in a repr
 LONGEST_PAUSE = 0.3  # seconds, within a number for example
 
@@ -37,14 +37,6 @@ class Word:
     def shown(self) -> str:
         """The word as people read it."""
         return self.text if self.display is None else self.display
-
-
-class TimedText(NamedTuple):
-    """A word of a hypothesis that competes with the best one: when it was said, in seconds."""
-
-    text: str
-    start: float
-    end: float
 
 
 def at_once(word: Word, following: Word) -> bool:

@@ -5,7 +5,6 @@ import math
 import pytest
 
 from ds2.recognition.confidence import MOST_MARGIN, geometric_mean, margins, posteriors, presence
-from ds2.recognition.words import Word
 
 
 def test_geometric_mean() -> None:
@@ -14,8 +13,7 @@ def test_geometric_mean() -> None:
 
 
 def test_words_are_compared_with_those_of_the_other_hypotheses_at_their_places() -> None:
-    one, two, late = Word("a", 0.0, 0.5, 1.0), Word("b", 0.5, 1.0, 1.0), Word("b", 3.0, 3.5, 1.0)
-    near = Word("b", 0.9, 1.4, 1.0)
+    one, two, late, near = ("a", 0, 5), ("b", 5, 10), ("b", 30, 35), ("b", 9, 14)
     rows = [(one, two, late), (one, late), (near,)]
     scores = [math.log(0.5), math.log(0.3), math.log(0.2)]
     present = presence(rows)
@@ -27,6 +25,6 @@ def test_words_are_compared_with_those_of_the_other_hypotheses_at_their_places()
 
 def test_an_hour_of_words_is_not_compared_word_by_word() -> None:
     """An hour of one repeated word; comparing every pair would take minutes."""
-    row = tuple(Word("a", 0.25 * n, 0.25 * n + 0.2, 1.0) for n in range(15_000))
-    shifted = tuple(Word("a", word.start + 0.1, word.end + 0.1, 1.0) for word in row)
+    row = [("a", 25 * n, 25 * n + 20) for n in range(15_000)]
+    shifted = [(text, start + 10, end + 10) for text, start, end in row]
     assert presence([row, *[shifted] * 9]).all()
