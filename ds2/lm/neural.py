@@ -189,26 +189,24 @@ class Beginnings:
     sentences: int
 
     @classmethod
-    def of(cls, sentences: Sequence[Sequence[int]]) -> "Beginnings":
-        """Those of sentences of pieces."""
-        pieces, parents, levels, asked = [0], [0], [0], list[tuple[int, int, int]]()
-        nodes = [0] * len(sentences)  # where each sentence is
-        going, place = list(range(len(sentences))), 0
-        while going:
-            levels.append(len(pieces))
-            asked += ((nodes[each], 0, each) for each in going if place == len(sentences[each]))
-            going = [each for each in going if place < len(sentences[each])]
-            known: dict[tuple[int, int], int] = {}
-            for each in going:
-                piece = sentences[each][place]
-                asked.append((nodes[each], piece, each))
-                if (nodes[each], piece) not in known:
-                    known[nodes[each], piece] = len(pieces)
-                    parents.append(nodes[each])
-                    pieces.append(piece)
-                nodes[each] = known[nodes[each], piece]
-            place += 1
-        return cls(np.array(pieces), np.array(parents), levels, np.array(sorted(asked)), len(sentences))
+    def of(cls, sentences: Sequence[list[int]]) -> "Beginnings":
+        """Those of sentences of pieces, none of which is 0."""
+        order = np.array(sorted(range(len(sentences)), key=lambda each: sentences[each]))
+        lengths = np.array([len(sentences[each]) for each in order])
+        rows = np.zeros((len(order), lengths.max() + 1), np.int64)  # each sentence, and its end, 0
+        for row, each in zip(rows, order, strict=True):
+            row[: len(sentences[each])] = sentences[each]
+        # Equal beginnings are neighbours: a node begins where a sentence leaves the one before it.
+        fresh = rows > 0
+        fresh[1:] &= ~np.logical_and.accumulate(rows[1:] == rows[:-1], axis=1)
+        rows, fresh = rows.T, fresh.T[:-1]
+        numbers = np.cumsum(fresh).reshape(fresh.shape) * fresh
+        nodes = np.zeros(rows.shape, np.int64)  # where each sentence is after so many pieces
+        np.maximum.accumulate(numbers, axis=1, out=nodes[1:])
+        there = np.arange(len(rows))[:, None] <= lengths
+        asked = np.stack([nodes[there], rows[there], np.broadcast_to(order, rows.shape)[there]], 1)
+        pieces, parents = (np.concatenate([[0], each[:-1][fresh]]) for each in (rows, nodes))
+        return cls(pieces, parents, [0, 1, *(1 + np.cumsum(fresh.sum(1))).tolist()], asked, len(sentences))
 
 
 def array_shapes(pieces: int, width: int, cells: int) -> dict[str, tuple[int, ...]]:

@@ -74,6 +74,27 @@ def test_probabilities_of_all_sentences_of_a_length_add_up() -> None:
     assert ended.sum() < 1
 
 
+@given(st.lists(st.lists(st.integers(1, 3), max_size=5), min_size=1, max_size=8))
+@settings(max_examples=200)
+def test_the_beginnings_are_those_of_the_sentences(sentences: list[list[int]]) -> None:
+    tree = Beginnings.of(sentences)
+    texts = [()]  # of the nodes
+    for parent, piece in zip(tree.parents[1:], tree.pieces[1:], strict=True):
+        texts.append((*texts[parent], int(piece)))
+    every = {tuple(sentence[:length]) for sentence in sentences for length in range(len(sentence) + 1)}
+    assert len(texts) == len(every)
+    assert set(texts) == every
+    longest = max(map(len, sentences))
+    assert [set(map(len, texts[a:b])) for a, b in itertools.pairwise(tree.levels)] == [{n} for n in range(longest + 1)]
+    asked = [(texts[node], piece, owner) for node, piece, owner in tree.asked.tolist()]
+    assert sorted(asked) == sorted(
+        (tuple(sentence[:place]), piece, owner)
+        for owner, sentence in enumerate(sentences)
+        for place, piece in enumerate([*sentence, 0])
+    )
+    assert (np.diff(tree.asked[:, 0]) >= 0).all()
+
+
 def test_shared_beginnings_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Beginnings.of([[1, 2, 3], [1, 2, 2], [1, 2], [1, 2, 3]]).levels == [0, 1, 2, 3, 5]
     model, rows = NeuralModel(PIECES, arrays_of(1)), []
