@@ -1,7 +1,7 @@
 """Dot products of int8 weights and int16 activations in a processor's own instructions, inside numba's kernels.
 
-    weights      32 of int8, widened to int16 once for all rows
-    activations  32 of int16 of each row  -->  products, neighbours added: 16 sums of int32 in each row
+    weights      32 of int8 of each output, widened to int16 once for all rows
+    activations  32 of int16 of each row  -->  products, neighbours added: 16 sums of int32 of each output in each row
 
 Compilers find these instructions only in the simplest loops, so the loop is written in LLVM's own language. Sums wrap
 beyond int32: activations must be small enough (int8_linear.py).
@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils, config
 from numba.extending import intrinsic, overload
 
-from ds2.utils.int8_linear import BLOCK, ROWS, dots_of_one_row, dots_of_rows
+from ds2.utils.int8_linear import BLOCK, OUTPUTS, ROWS, one_dot, tile_of_dots
 
 INSTRUCTIONS = {  # of x86, the widest first: its int16s at once
     "avx512bw": (32, "llvm.x86.avx512.pmaddw.d.512"),
@@ -26,8 +26,9 @@ NAMED = {"x86-64-v4": "avx512bw", "x86-64-v3": "avx2"}
 BYTE, HALF, WORD, LONG = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
 
-def dots(rows: int, feature: str) -> Callable[..., Any]:
-    """An intrinsic of numba: (M, K) int8, m, (N, K) int16, i -> the dot products of weights[m] and x[i:i + rows].
+def dots(outputs: int, rows: int, feature: str) -> Callable[..., Any]:
+    """An intrinsic of numba: (M, K) int8, m, (N, K) int16, i -> the dot products of weights[m : m + outputs] and
+    x[i : i + rows], one output after the other.
 
     `feature`: of INSTRUCTIONS, or "" for plain multiplications, which every processor has.
     """
@@ -50,25 +51,28 @@ def dots(rows: int, feature: str) -> Callable[..., Any]:
         levels = arrayobj.make_array(signature.args[0])(context, builder, weights)
         activations = arrayobj.make_array(signature.args[2])(context, builder, x)
         size = cgutils.unpack_tuple(builder, levels.shape, 2)[1]
-        own = builder.mul(m, size)
+        own = [builder.mul(builder.add(m, LONG(number)), size) for number in range(outputs)]
         others = [builder.mul(builder.add(i, LONG(number)), size) for number in range(rows)]
-        totals = [cgutils.alloca_once_value(builder, sums(None)) for _ in range(rows)]
+        totals = [[cgutils.alloca_once_value(builder, sums(None)) for _ in others] for _ in own]
         with cgutils.for_range_slice(builder, LONG(0), size, LONG(lanes), LONG) as (j, _):
-            narrow = _loaded(builder, levels.data, builder.add(own, j), BYTE, lanes)
-            wide = builder.sext(narrow, ir.VectorType(HALF, lanes))
-            for other, total in zip(others, totals, strict=True):
+            narrow = [_loaded(builder, levels.data, builder.add(each, j), BYTE, lanes) for each in own]
+            wide = [builder.sext(each, ir.VectorType(HALF, lanes)) for each in narrow]
+            for row, other in enumerate(others):
                 part = _loaded(builder, activations.data, builder.add(other, j), HALF, lanes)
-                builder.store(builder.add(builder.load(total), multiplied(builder, wide, part)), total)
-        # The lanes of each row's sums are added at the end, once.
+                for each, found in zip(wide, totals, strict=True):
+                    total = builder.add(builder.load(found[row]), multiplied(builder, each, part))
+                    builder.store(total, found[row])
+        # The lanes of each sum are added at the end, once.
         name = f"llvm.vector.reduce.add.v{sums.count}i32"
         added = cgutils.get_or_insert_function(builder.module, ir.FunctionType(WORD, [sums]), name)
-        return cgutils.pack_array(builder, [builder.call(added, [builder.load(total)]) for total in totals])
+        every = [total for found in totals for total in found]
+        return cgutils.pack_array(builder, [builder.call(added, [builder.load(total)]) for total in every])
 
     @intrinsic
-    def products_of_rows(typing_context, weights, m, x, i):  # type: ignore[no-untyped-def]
-        return types.UniTuple(types.int32, rows)(weights, types.int64, x, types.int64), build
+    def dots_of(typing_context, weights, m, x, i):  # type: ignore[no-untyped-def]
+        return types.UniTuple(types.int32, outputs * rows)(weights, types.int64, x, types.int64), build
 
-    return products_of_rows
+    return dots_of
 
 
 def _loaded(builder: ir.IRBuilder, data: ir.Value, place: ir.Value, kind: ir.Type, lanes: int) -> ir.Value:
@@ -90,14 +94,14 @@ def host_feature() -> str:
     return next((feature for feature in INSTRUCTIONS if features.get(feature)), "")
 
 
-one_row, four_rows = dots(1, host_feature()), dots(ROWS, host_feature())
+one, tile = dots(1, 1, host_feature()), dots(OUTPUTS, ROWS, host_feature())
 
 
-@overload(dots_of_one_row, inline="always")
-def _one_row(weights, m, x, i):  # type: ignore[no-untyped-def]
-    return lambda weights, m, x, i: one_row(weights, m, x, i)
+@overload(one_dot, inline="always")
+def _one_dot(weights, m, x, i):  # type: ignore[no-untyped-def]
+    return lambda weights, m, x, i: one(weights, m, x, i)[0]
 
 
-@overload(dots_of_rows, inline="always")
-def _four_rows(weights, m, x, i):  # type: ignore[no-untyped-def]
-    return lambda weights, m, x, i: four_rows(weights, m, x, i)
+@overload(tile_of_dots, inline="always")
+def _tile_of_dots(weights, m, x, i):  # type: ignore[no-untyped-def]
+    return lambda weights, m, x, i: tile(weights, m, x, i)

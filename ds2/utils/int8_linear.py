@@ -19,7 +19,7 @@ from ds2.utils.jit import njit, taught_by
 
 LARGEST = 127
 MOST_LEVELS = 2**15 - 1
-ROWS = 4  # of x that share one reading of a weight
+OUTPUTS, ROWS = 2, 4  # of a tile: the rows of x share a reading of a weight, the outputs one of x
 BLOCK = 32  # rows of weights and activations have a multiple of so many columns, zeros at the end
 LEAST_PRODUCTS = 1 << 23  # fewer are done before threads have begun
 
@@ -76,29 +76,31 @@ def round_rows(x, most, rounded):  # type: ignore[no-untyped-def]
             levels[k] = np.int16(row[k] * share + (np.float32(0.5) if row[k] >= 0 else np.float32(-0.5)))
 
 
-def dots_of_one_row(weights, m, x, i):  # type: ignore[no-untyped-def]
-    """(M, K) int8, m, (N, K) int16, i -> the dot product of weights[m] and x[i], of int32, in a tuple."""
-    return (x[i].astype(np.int32) @ weights[m].astype(np.int32),)
+def one_dot(weights, m, x, i):  # type: ignore[no-untyped-def]
+    """(M, K) int8, m, (N, K) int16, i -> the dot product of weights[m] and x[i], of int32."""
+    return x[i].astype(np.int32) @ weights[m].astype(np.int32)
 
 
-def dots_of_rows(weights, m, x, i):  # type: ignore[no-untyped-def]
-    """The same with x[i:i + ROWS]."""
-    return tuple(x[i : i + ROWS].astype(np.int32) @ weights[m].astype(np.int32))
+def tile_of_dots(weights, m, x, i):  # type: ignore[no-untyped-def]
+    """The same of weights[m : m + OUTPUTS], one after the other, and x[i : i + ROWS], in a tuple."""
+    outputs, rows = weights[m : m + OUTPUTS].astype(np.int32), x[i : i + ROWS].astype(np.int32)
+    return tuple((outputs @ rows.T).ravel())
 
 
 @kernel
 def products(x, weight, bias, y, first, last):  # type: ignore[no-untyped-def]
     """y[:, first:last] of y (N, M) = x (N, K) Activations * an Int8Weight (M, K)^T + bias."""
-    rows = len(y)
+    rows, outputs = len(y) // ROWS * ROWS, first + (last - first) // OUTPUTS * OUTPUTS
+    for m in range(first, outputs, OUTPUTS):
+        for i in range(0, rows, ROWS):
+            sums = tile_of_dots(weight.levels, m, x.levels, i)
+            for output in range(OUTPUTS):
+                for row in range(ROWS):
+                    own = weight.scale[m + output] * x.scale[i + row]
+                    y[i + row, m + output] = np.float32(sums[output * ROWS + row]) * own + bias[m + output]
     for m in range(first, last):
-        for i in range(0, rows - ROWS + 1, ROWS):
-            sums = dots_of_rows(weight.levels, m, x.levels, i)
-            for n in range(ROWS):
-                y[i + n, m] = np.float32(sums[n]) * (weight.scale[m] * x.scale[i + n]) + bias[m]
-        for i in range(rows // ROWS * ROWS, rows):
-            y[i, m] = (
-                np.float32(dots_of_one_row(weight.levels, m, x.levels, i)[0]) * (weight.scale[m] * x.scale[i]) + bias[m]
-            )
+        for i in range(rows if m < outputs else 0, len(y)):
+            y[i, m] = np.float32(one_dot(weight.levels, m, x.levels, i)) * (weight.scale[m] * x.scale[i]) + bias[m]
 
 
 def in_threads(work: Callable[[int, int], object], count: int) -> None:
