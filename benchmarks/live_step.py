@@ -15,7 +15,7 @@ import numpy as np
 
 from ds2.model.config import UNENDED
 from ds2.model.steps import Steps
-from ds2.recognition.engine import Engine, load_engine, served_precision
+from ds2.recognition.engine import Engine, load_engine
 from ds2.utils.devices import use_threads
 
 
@@ -28,8 +28,8 @@ def main() -> None:
     arguments = parser.parse_args()
     engines = {name: load_engine(arguments.model, name, "cpu")[0] for name in ("native", "torch", "onnx")
                if name == "native" or find_spec({"onnx": "onnxruntime"}.get(name, name))}  # fmt: skip
-    if served_precision("native", engines["native"].config, "auto") == "int8":
-        engines["native int8"] = load_engine(arguments.model, "native", "cpu", "int8")[0]
+    if not engines["native"].config.recurrent_layers:
+        engines["native int8"] = load_engine(arguments.model, "native", "cpu", "int8", live=True)[0]
     use_threads(1)
     samples = noise(round(arguments.seconds * engines["native"].config.frontend.sample_rate))
     actions: dict[str, Callable[[], object]] = {}

@@ -85,6 +85,8 @@ def load_engine(
     config = ModelConfig.of(bundle)
     chosen = choose_engine(name, config, device, precision)
     fitting = served_precision(chosen, config, precision) if live else precision
+    if (chosen, precision, live) == ("native", "int8", False) and not multiplies_bytes():
+        raise ParameterError("precision", "int8: needs a processor that multiplies bytes (AVX-512 VNNI)")
     return _make_engine(chosen, bundle, str(path), device, fitting), bundle
 
 
@@ -121,8 +123,7 @@ def served_precision(name: ChosenEngine, config: ModelConfig, precision: Precisi
     """The precision in which an engine is made for live streams; torch rounds the weights of its slots itself."""
     if name != "native" or precision not in ("auto", "int8"):
         return "float32"
-    fits = multiplies_bytes() and not config.recurrent_layers
-    return "int8" if fits or precision == "int8" else "float32"
+    return "float32" if config.recurrent_layers and precision == "auto" else "int8"
 
 
 def _make_engine(name: ChosenEngine, bundle: Bundle, path: str, device: str, precision: Precision) -> Engine:

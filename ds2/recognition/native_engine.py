@@ -9,7 +9,6 @@ from ds2.bundle import Bundle
 from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import ModelConfig, Precision
 from ds2.model.native.network import NativeSlots, Network
-from ds2.utils.byte_products import multiplies_bytes
 from ds2.utils.devices import Cpu, cpu_threads, one_thread_a_product
 from ds2.utils.errors import InputError, ParameterError
 
@@ -43,13 +42,11 @@ def make_native_engine(bundle: Bundle, name: str, precision: Precision = "float3
 
     Raises:
         InputError: the weights do not fit their configuration.
-        ParameterError: the model or the processor has no int8.
+        ParameterError: the model has no int8.
     """
     config = ModelConfig.of(bundle)
     if precision == "int8" and config.recurrent_layers:
         raise ParameterError("precision", "int8: the engine native computes recurrent layers in float32")
-    if precision == "int8" and not multiplies_bytes():
-        raise ParameterError("precision", "int8: needs a processor that multiplies bytes (AVX-512 VNNI)")
     try:
         network = Network(config, len(bundle.tokens), LayerWeights(bundle.weights), in_bytes=precision == "int8")
     except InputError as error:

@@ -15,8 +15,8 @@ from ds2.lm.estimate import EstimateConfig, estimate
 from ds2.lm.mixing import mix
 from ds2.lm.ngram import NGram
 from ds2.lm.pruning import prune
-from ds2.recognition.engine import served_precision
 from ds2.recognition.recognizer import Recognizer
+from ds2.utils.byte_products import multiplies_bytes
 from ds2.utils.model_names import MODELS
 
 SAMPLES, FRAMES, OUTPUTS = 8000, 20, 5
@@ -58,11 +58,9 @@ def _warm_up_inference() -> Iterator[str]:
         recognizer = Recognizer.load(path, "cpu")
         recognizer.transcribe(noise, recognizer.sample_rate)
         if recognizer.model.config.streams:
-            stream = recognizer.stream()
-            stream.accept(noise, recognizer.sample_rate)
-            stream.partial()
-            stream.finish()
-        if served_precision("native", recognizer.model.config, "auto") == "int8":
+            _hear_live(recognizer, noise)
+            _hear_live(Recognizer.load(path, "cpu", engine="native", precision="auto", live=True), noise)
+        if multiplies_bytes() and not recognizer.model.config.recurrent_layers:
             Recognizer.load(path, "cpu", engine="native", precision="int8").transcribe(noise, recognizer.sample_rate)
         yield path.stem
     compact(begin(0))  # only a long stream needs it
@@ -73,6 +71,13 @@ def _warm_up_inference() -> Iterator[str]:
     yield "language models"
     align_arrays(np.zeros((FRAMES, OUTPUTS), np.float32), np.array([1, 2]))
     yield "alignment"
+
+
+def _hear_live(recognizer: Recognizer, noise: np.ndarray) -> None:
+    stream = recognizer.stream()
+    stream.accept(noise, recognizer.sample_rate)
+    stream.partial()
+    stream.finish()
 
 
 def _warm_up_language_models() -> None:

@@ -1,4 +1,5 @@
-"""Convolutions and time-delay layers in 8 bits against float32, alone, in a network, and live."""
+"""Convolutions and time-delay layers in 8 bits against float32, alone, in a network, and live, on processors that
+multiply bytes and on others."""
 
 import dataclasses
 
@@ -8,15 +9,15 @@ from helpers.architectures import GATED, in_chunks, joined, state, trained
 
 from ds2.model.bundle_weights import LayerWeights
 from ds2.model.config import ConvolutionConfig
+from ds2.model.native import network as network_module
 from ds2.model.native.byte_convolution import ByteConvolution
 from ds2.model.native.byte_time_delay import ByteTimeDelay
-from ds2.model.native.layers import NativeConvolution, clip_and_add
+from ds2.model.native.int8_time_delay import Int8TimeDelay
+from ds2.model.native.layers import NativeConvolution, NativeTimeDelay, clip_and_add
 from ds2.model.native.network import NativeSlots, Network
 from ds2.model.steps import Steps
 from ds2.utils import byte_products
 from ds2.utils.byte_products import multiplies_bytes
-
-pytestmark = pytest.mark.skipif(not multiplies_bytes(), reason="needs a processor with AVX-512 VNNI")
 
 CONFIG = dataclasses.replace(
     GATED,
@@ -30,9 +31,21 @@ CONFIG = dataclasses.replace(
 )
 
 
-@pytest.fixture(autouse=True)
-def small_layers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+LAYERS = {  # of `multiplies_bytes`: the kinds of those above the first
+    True: (ByteConvolution, ByteConvolution, ByteTimeDelay, ByteTimeDelay),
+    False: (NativeConvolution, NativeConvolution, Int8TimeDelay, Int8TimeDelay),
+}
+
+
+@pytest.fixture(autouse=True, params=[True, False], ids=["bytes", "no bytes"])
+def has_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the processor multiplies bytes; small layers take part, too."""
+    if request.param and not multiplies_bytes():
+        pytest.skip("needs a processor with AVX-512 VNNI")
+    for module in (byte_products, network_module):
+        monkeypatch.setattr(module, "multiplies_bytes", lambda: request.param)
     monkeypatch.setattr(byte_products, "LEAST_WEIGHTS", 1)
+    return bool(request.param)
 
 
 def networks() -> tuple[Network, Network]:
@@ -43,18 +56,21 @@ def networks() -> tuple[Network, Network]:
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_layer_is_near_float32(batch: int) -> None:
+def test_a_layer_is_near_float32(batch: int, has_bytes: bool) -> None:
     plain, in_bytes = networks()
     assert isinstance(in_bytes.convolutions[0], NativeConvolution)  # features may be below 0
-    for number, kind in ((1, ByteConvolution), (2, ByteConvolution), (3, ByteTimeDelay), (4, ByteTimeDelay)):
+    for number, kind in enumerate(LAYERS[has_bytes], 1):
         layer, other = plain.convolutions[number], in_bytes.convolutions[number]
-        assert isinstance(other, kind)
+        assert type(other) is kind
         width = layer.bins * layer.inputs if isinstance(layer, NativeConvolution) else 64
         x = np.random.default_rng(number).random((batch, 40, width), np.float32)
         expected, found = layer(x), other(x)
         assert found.shape == expected.shape
         assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
         assert found.min() >= 0
+        if isinstance(layer, NativeTimeDelay):
+            whole = layer.whole(x[:1])
+            assert np.abs(other.whole(x[:1]) - whole).max() < 0.02 * whole.max()
 
 
 def test_a_network_is_near_float32() -> None:

@@ -10,11 +10,11 @@ from ds2.audio.files import read_audio_array
 from ds2.bundle import read_record
 from ds2.model.config import ModelConfig
 from ds2.recognition import engine as engine_module
-from ds2.recognition import native_engine
-from ds2.recognition.engine import choose_engine, served_precision
+from ds2.recognition.engine import choose_engine, load_engine, served_precision
 from ds2.recognition.recognizer import Recognizer
 from ds2.utils.byte_products import multiplies_bytes
 from ds2.utils.errors import ParameterError
+from ds2.utils.model_names import locate
 
 AUDIO = Path(__file__).parents[2] / "recipes" / "digits" / "audio"
 RECORDINGS = sorted(AUDIO.glob("so762_0000*.opus"))[:6]
@@ -67,21 +67,24 @@ def test_english_takes_8_bits_without_torch() -> None:
 
 
 def test_a_processor_without_the_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server computes in float32 then; who asks for int8 is told."""
-    monkeypatch.setattr(native_engine, "multiplies_bytes", lambda: False)
+    """A server takes int8 all the same; who asks for it offline, where it is no faster, is told."""
     monkeypatch.setattr(engine_module, "multiplies_bytes", lambda: False)
-    with pytest.raises(ParameterError, match="precision: int8: needs a processor that multiplies bytes"):
-        Recognizer.load("english", engine="native", precision="int8")
-    assert served_precision("native", config("english"), "auto") == "float32"
-    with pytest.raises(ParameterError, match="precision: int8: needs a processor that multiplies bytes"):
-        Recognizer.load("english", "cpu", precision="int8")
+    for engine in ("native", "auto"):
+        with pytest.raises(ParameterError, match="precision: int8: needs a processor that multiplies bytes"):
+            Recognizer.load("english", "cpu", engine=engine, precision="int8")
     assert choose_engine("auto", config("digits"), "cpu", "int8") == "torch"
     with pytest.raises(ParameterError, match="precision: int8: torch computes recurrent layers so"):
         Recognizer.load("english", "cpu", engine="torch", precision="int8")
 
 
-def test_the_precision_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "multiplies_bytes", lambda: True)
+def test_live_english_is_in_8_bits() -> None:
+    engines = [load_engine(locate("english"), "auto", "cpu", each, live=True)[0] for each in ("float32", "auto")]
+    samples = read_audio_array(RECORDINGS[0], 16000)[0][: 2 * 16000]
+    rows = [live_log_probs(engine, [samples]) for engine in engines]
+    assert 0 < np.abs(np.exp(rows[0]) - np.exp(rows[1])).max() < 0.1
+
+
+def test_the_precision_of_a_server() -> None:
     asked = [("native", "auto"), ("native", "int8"), ("native", "float32"), ("torch", "auto"), ("onnx", "auto")]
     assert [served_precision(name, config("english"), precision) for name, precision in asked] == [
         "int8", "int8", "float32", "float32", "float32",

@@ -153,12 +153,12 @@ class NativeTimeDelay:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """(B, T + k - 1, C) frames with their context -> (B, T, C')."""
-        return self._widened(linear(x, self.each_frame), x, self.config.before)
+        return self._widened(self._to_bottleneck(x), x, self.config.before)
 
     def whole(self, x: np.ndarray) -> np.ndarray:
         """(1, T, C) frames of an utterance, with zeros beyond its ends -> (1, T, C')."""
         # Zeros give zeros: the narrow products are padded, which is less to copy.
-        found = np.pad(linear(x, self.each_frame), ((0, 0), (self.config.before, self.config.after), (0, 0)))
+        found = np.pad(self._to_bottleneck(x), ((0, 0), (self.config.before, self.config.after), (0, 0)))
         return self._widened(found, x, 0)
 
     def _widened(self, found: np.ndarray, x: np.ndarray, start: int) -> np.ndarray:
@@ -168,9 +168,17 @@ class NativeTimeDelay:
         narrow = found[:, :frames, :units]
         for frame in range(1, self.first):
             narrow = narrow + found[:, frame : frame + frames, frame * units : (frame + 1) * units]
-        wide = linear(places(np.ascontiguousarray(narrow), self.second), self.wide)
+        wide = self._from_bottleneck(places(np.ascontiguousarray(narrow), self.second))
         clip_and_add(wide, self.bias, x if self.bypass else wide, start if self.bypass else 0, self.bypass, wide)
         return wide
+
+    def _to_bottleneck(self, x: np.ndarray) -> np.ndarray:
+        """(B, T, C) -> (B, T, first M)."""
+        return linear(x, self.each_frame)
+
+    def _from_bottleneck(self, x: np.ndarray) -> np.ndarray:
+        """(B, T, second M) -> (B, T, C')."""
+        return linear(x, self.wide)
 
 
 @njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)

@@ -9,6 +9,7 @@ from ds2.model.native.byte_convolution import ByteConvolution
 from ds2.model.native.byte_time_delay import ByteTimeDelay
 from ds2.model.native.frontend import NativeFrontend
 from ds2.model.native.gate import NativeGate
+from ds2.model.native.int8_time_delay import Int8TimeDelay
 from ds2.model.native.layers import (
     NativeConvolution,
     NativeTimeDelay,
@@ -22,6 +23,7 @@ from ds2.model.native.random_walk import NativeRandomWalk
 from ds2.model.native.recurrent import NativeRecurrentLayer
 from ds2.model.native.slots import SlotBatch, SlotStores
 from ds2.model.steps import Steps
+from ds2.utils.byte_products import multiplies_bytes
 
 Convolution = NativeConvolution | NativeTimeDelay | ByteConvolution | ByteTimeDelay
 
@@ -34,7 +36,8 @@ class Network:
         """
         Args:
             outputs: V, tokens.
-            in_bytes: large convolutions and time-delay layers take 8 bits where the processor is faster so.
+            in_bytes: large convolutions and time-delay layers take 8 bits where the processor is faster so, in live
+                streams at least.
 
         Raises:
             InputError: a weight is missing, or has not the shape that the configuration gives it.
@@ -134,9 +137,11 @@ class Network:
 
 def _in_bytes(layer: NativeConvolution | NativeTimeDelay) -> Convolution:
     """A layer of what other layers give, which is at least 0; as it is where it would be no faster."""
-    if isinstance(layer, NativeTimeDelay):
+    if isinstance(layer, NativeConvolution):
+        return ByteConvolution(layer) if ByteConvolution.fits(layer) else layer
+    if multiplies_bytes():
         return ByteTimeDelay(layer) if ByteTimeDelay.fits(layer) else layer
-    return ByteConvolution(layer) if ByteConvolution.fits(layer) else layer
+    return Int8TimeDelay(layer)
 
 
 def _output(layer: LayerWeights, outputs: int, width: int) -> tuple[np.ndarray, np.ndarray]:
