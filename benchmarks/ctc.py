@@ -66,12 +66,13 @@ def batch(utterances: int, frames: int, outputs: int, labels: int) -> tuple[Tens
     return logits, targets, torch.full((utterances,), frames), torch.full((utterances,), labels)
 
 
-def ours(logits: Tensor, *rest: Tensor) -> Tensor:
-    return ctc_loss(logits, *rest, reduction="sum")
+def ours(logits: Tensor, targets: Tensor, frames: Tensor, labels: Tensor) -> Tensor:
+    return ctc_loss(logits, targets, frames, labels, reduction="sum")
 
 
-def torchs(logits: Tensor, *rest: Tensor) -> Tensor:
-    return torch.nn.functional.ctc_loss(logits.log_softmax(2).transpose(0, 1), *rest, reduction="sum")
+def torchs(logits: Tensor, targets: Tensor, frames: Tensor, labels: Tensor) -> Tensor:
+    log_probs = logits.log_softmax(2).transpose(0, 1)
+    return torch.nn.functional.ctc_loss(log_probs, targets, frames, labels, reduction="sum")
 
 
 def gradient(inputs: tuple[Tensor, ...], function: Callable[..., Tensor]) -> Tensor:

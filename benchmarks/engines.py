@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import soundfile
@@ -28,7 +29,11 @@ from ds2.data.manifest import read_manifest
 from ds2.data.utterance import Utterance
 from ds2.metrics import ErrorCounts, word_errors
 from ds2.model.config import ModelConfig
+from ds2.utils.byte_products import multiplies_bytes
 from ds2.utils.model_names import locate
+
+if TYPE_CHECKING:  # what runs sherpa-onnx alone need not wait for it
+    from ds2.recognition.options import EngineName, OfflinePrecision
 
 OTHERS = ("onnx float32", "onnx int8", "sherpa-onnx float32", "sherpa-onnx int8")
 RECURRENT = ("torch float32", "torch int8", "native float32")  # of models with such layers
@@ -65,6 +70,8 @@ def table(arguments: argparse.Namespace) -> None:
     print("|---|---|---|---|---|---|---|---|")
     first = None
     for engine in (*(RECURRENT if config.recurrent_layers else FORWARD), *OTHERS):
+        if engine == "native int8" and not multiplies_bytes():
+            continue
         with tempfile.TemporaryDirectory() as folder:
             found = run(engine, arguments, Path(folder))
         first = first or found
@@ -81,7 +88,7 @@ def run(engine: str, arguments: argparse.Namespace, folder: Path) -> dict[str, f
     if name not in OWN:
         from ds2.export.package import export
 
-        file, *_ = export(arguments.model, folder, "onnx" if name == "onnx" else "sherpa", weights)
+        file, *_ = export(arguments.model, folder, "onnx" if name == "onnx" else "sherpa", _precision(weights))
     own = [sys.executable, __file__, str(arguments.manifest), "--engine", engine, "--file", str(file)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     own += ["--utterances", str(arguments.utterances)]
@@ -144,9 +151,14 @@ def ours(engine: str, file: Path) -> Hear:
     from ds2.recognition.recognizer import Recognizer
 
     name, precision = engine.split()
-    precision = precision if name in OWN else "float32"
-    recognizer = Recognizer.load(file, "cpu", DecoderOptions(beam=0), name, precision)
+    chosen: EngineName = "native" if name == "native" else "torch" if name == "torch" else "onnx"
+    own = _precision(precision) if name in OWN else "float32"
+    recognizer = Recognizer.load(file, "cpu", DecoderOptions(beam=0), chosen, own)
     return lambda samples: recognizer.transcribe(samples, RATE).text
+
+
+def _precision(name: str) -> "OfflinePrecision":
+    return "int8" if name == "int8" else "float32"
 
 
 def sherpa(file: Path) -> Hear:

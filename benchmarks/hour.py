@@ -62,7 +62,7 @@ def join(recordings: Sequence[Path], path: Path, seconds: float) -> float:
 def parsed(path: Path) -> list[str]:
     """What each parser finds in the transcripts."""
     subtitles = list(srt.parse(path.with_suffix(".srt").read_text(encoding="utf-8")))
-    captions = list(webvtt.read(path.with_suffix(".vtt")))
+    captions = webvtt.read(str(path.with_suffix(".vtt")))
     [tier] = textgrid.TextGrid.fromFile(path.with_suffix(".TextGrid"))
     grid = praat.openTextgrid(str(path.with_suffix(".TextGrid")), includeEmptyIntervals=False)
     return [

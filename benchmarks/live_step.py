@@ -9,6 +9,7 @@ median milliseconds of the processor.
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -35,7 +36,7 @@ def main() -> None:
     actions: dict[str, Callable[[], object]] = {}
     for name, engine in engines.items():
         actions[f"{name} step"] = steps(engine, arguments.streams)
-        actions[f"{name} recording"] = lambda engine=engine: engine.log_probs([samples])
+        actions[f"{name} recording"] = partial(engine.log_probs, [samples])
     times: dict[str, list[float]] = {name: [] for name in actions}
     for _ in range(arguments.rounds):
         for name, action in actions.items():

@@ -102,7 +102,7 @@ def lay_out(arguments: argparse.Namespace, folder: Path) -> tuple[list[Utterance
     for path in sorted(recordings):
         noise.append(folder / f"{path.stem}.wav")
         soundfile.write(noise[-1], read_audio(path, RATE)[0].numpy(), RATE)
-    return read_manifest(folder / "manifest.jsonl"), noise
+    return list(read_manifest(folder / "manifest.jsonl")), noise
 
 
 def speed(batches: Batches) -> tuple[float, float]:

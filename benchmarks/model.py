@@ -14,6 +14,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -110,14 +111,18 @@ def compare(name: str, repeats: int, length: float) -> None:
     )
 
 
+def logits(model: AcousticModel, features: Tensor, lengths: Tensor) -> Tensor:
+    return model.network(features, lengths).logits
+
+
 def compare_cells(name: str, repeats: int, length: float) -> None:
     """The model with either cell."""
     config, size = ModelConfig.preset(name), UTTERANCES[name]
     frames = round(length / config.frontend.hop)
     features, lengths = torch.randn(size, config.frontend.bins, frames), torch.full((size,), frames)
     models = [AcousticModel(replace(config, cell=cell), OUTPUTS) for cell in CELLS]
-    passes = {
-        cell: step_of(model, lambda model=model: model.network(features, lengths).logits)
+    passes: dict[str, Callable[[], None]] = {
+        cell: step_of(model, partial(logits, model, features, lengths))
         for cell, model in zip(CELLS, models, strict=True)
     }
     times = in_turn(passes, repeats)

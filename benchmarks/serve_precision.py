@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
 from digits import manifest
 
 from ds2.metrics import wer
-from ds2.model.config import UNENDED
-from ds2.model.slots import SlotModel
+from ds2.model.config import UNENDED, Precision
 from ds2.recognition.live_config import LiveConfig
 from ds2.recognition.options import DEFAULT_OPTIONS
 from ds2.serve.dispatch import DispatchConfig
@@ -39,10 +39,11 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     recordings = load_recordings(arguments.manifest or manifest("test"))[: arguments.recordings]
-    setups = {name: made(name) for name in ("float32", "bfloat16")}
+    precisions: tuple[Precision, ...] = ("float32", "bfloat16")
+    setups = {name: made(name) for name in precisions}
     print("| weights | WER | " + " | ".join(f"step of {size}, ms" for size in SIZES) + " |\n|---|---|---|---|---|")
     for name, setup in setups.items():
-        times = [milliseconds(step(setup.model, size)) for size in SIZES]
+        times = [milliseconds(step(setup, size)) for size in SIZES]
         errors = wer([recording.text for recording in recordings], recognised(setup, recordings))
         print(f"| {name} | {errors:.2%} | " + " | ".join(f"{value:.2f}" for value in times) + " |", flush=True)
     print("\n| product | streams | float32, us | bfloat16, us | int8 dynamic, us |\n|---|---|---|---|---|")
@@ -52,9 +53,9 @@ def main() -> None:
             print(f"| {3 * hidden} x {hidden} | {size} | {row} |", flush=True)
 
 
-def made(precision: str) -> Setup:
+def made(precision: Precision) -> Setup:
     model, live, dispatch = locate("digits-streaming"), LiveConfig(), DispatchConfig()
-    return load_setup(WorkerConfig(model, "cpu", DEFAULT_OPTIONS, precision, 64, live, dispatch))  # type: ignore[arg-type]
+    return load_setup(WorkerConfig(model, "cpu", DEFAULT_OPTIONS, precision, 64, live, dispatch, "torch"))
 
 
 def recognised(setup: Setup, recordings: list[Recording]) -> list[str]:
@@ -73,10 +74,11 @@ def recognised(setup: Setup, recordings: list[Recording]) -> list[str]:
     return texts
 
 
-def step(model: SlotModel, size: int) -> Callable[[], object]:
-    numbers = torch.arange(size)
-    lengths, samples = torch.full_like(numbers, UNENDED), torch.randn(size, model.steps.samples(12))
-    return lambda: model.step(numbers, torch.full_like(numbers, 1200), lengths, samples)
+def step(setup: Setup, size: int) -> Callable[[], object]:
+    numbers = np.arange(size)
+    lengths = np.full_like(numbers, UNENDED)
+    samples = np.random.default_rng(0).standard_normal((size, setup.steps.samples(12))).astype(np.float32)
+    return lambda: setup.model.advance(numbers, np.full_like(numbers, 1200), lengths, samples)
 
 
 def products(hidden: int, size: int) -> list[float]:

@@ -94,9 +94,9 @@ def wrong_groups(scored: "DataFrame", key: str) -> float:
     from ds2.spark import GroupEnsemble
 
     labels = scored.select(key, "label").distinct()
-    return GroupEnsemble(groupCol=key).transform(scored).join(labels, key).selectExpr(
-        "avg(cast(prediction != label AS double))"
-    ).first()[0]  # fmt: skip
+    judged = GroupEnsemble(groupCol=key).transform(scored).join(labels, key)
+    [[rate]] = judged.selectExpr("avg(cast(prediction != label AS double))").collect()
+    return float(rate)
 
 
 def speakers(features: "DataFrame") -> list[str]:
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
     settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"}
-    spark = SparkSession.builder.master(chosen.master).config(map=settings).getOrCreate()
+    spark = SparkSession.builder.master(chosen.master).config(map={**settings}).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     features = copies_with_features(spark, chosen.model)
     found = {}

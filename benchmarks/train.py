@@ -63,6 +63,7 @@ class Plain(nn.Module):
     def __init__(self, config: ModelConfig, outputs: int):
         super().__init__()
         self.convolutions, self.norms = nn.ModuleList(), nn.ModuleList()
+        self.strides = [layer.stride[1] for layer in config.convolutions]
         channels, bins = 1, config.frontend.bins
         for layer in config.convolutions:
             padding = (layer.kernel[0] // 2, layer.kernel[1] // 2)
@@ -80,8 +81,8 @@ class Plain(nn.Module):
     def forward(self, features: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """(B, F, T), (B,) -> (T', B, V) log-probabilities, (B,)."""
         x = features.unsqueeze(1)
-        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            lengths = (lengths + convolution.stride[1] - 1) // convolution.stride[1]
+        for convolution, norm, stride in zip(self.convolutions, self.norms, self.strides, strict=True):
+            lengths = (lengths + stride - 1) // stride
             for stage in (convolution, norm, nn.Hardtanh(0.0, 20.0)):
                 x = stage(x)
                 mask = torch.arange(x.shape[3]) >= lengths.unsqueeze(1)

@@ -16,9 +16,11 @@ import math
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from ds2.model.acoustic import AcousticModel
 from ds2.model.config import UNENDED, ConvolutionConfig, FrontendConfig, ModelConfig
@@ -67,12 +69,20 @@ def products() -> list[dict[str, float]]:
         x = torch.randn(columns, SIZE, device="cuda").half()
         expected = x.double() @ weights[0].double().T
         assert torch.allclose(half_linear(x, weights[0], bias).double(), expected, rtol=1e-3, atol=1e-2)
-        ours = captured(lambda x=x: [half_linear(x, weight, bias) for weight in weights]) / MATRICES
-        cublas = captured(lambda x=x: [x @ weight.T for weight in weights]) / MATRICES
-        share = 2e6 * SIZE * SIZE / ours / bandwidth
-        print(f"| {columns} | {ours:.2f} | {cublas:.2f} | {share:.0%} | {cublas / ours:.2f} |", flush=True)
-        rows.append({"columns": columns, "ours": ours, "cublas": cublas, "share": share})
+        own = captured(partial(ours, x, weights, bias)) / MATRICES
+        theirs = captured(partial(cublas, x, weights)) / MATRICES
+        share = 2e6 * SIZE * SIZE / own / bandwidth
+        print(f"| {columns} | {own:.2f} | {theirs:.2f} | {share:.0%} | {theirs / own:.2f} |", flush=True)
+        rows.append({"columns": columns, "ours": own, "cublas": theirs, "share": share})
     return rows
+
+
+def ours(x: Tensor, weights: list[Tensor], bias: Tensor) -> list[Tensor]:
+    return [half_linear(x, weight, bias) for weight in weights]
+
+
+def cublas(x: Tensor, weights: list[Tensor]) -> list[Tensor]:
+    return [x @ weight.T for weight in weights]
 
 
 def steps() -> list[dict[str, float]]:
@@ -82,14 +92,14 @@ def steps() -> list[dict[str, float]]:
     for frames in (CHUNK, LONG_CHUNK):
         for size in (1, 4, 10, 16, 64):
             given = chunk(model, size, frames)
-            launched = seconds(lambda given=given: model.step(*given))
-            graph = seconds(lambda given=given: graphed(*given))
+            launched = seconds(partial(model.step, *given))
+            graph = seconds(partial(graphed, *given))
             print(f"| {size} | {frames} | {1000 * launched:.2f} | {1000 * graph:.2f} |", flush=True)
             rows.append({"streams": size, "frames": frames, "launched": launched, "graph": graph})
     return rows
 
 
-def streams(duration: float) -> list[dict[str, float]]:
+def streams(duration: float) -> list[dict[str, object]]:
     print("\n| policy | streams | median, ms | 98 %, ms |\n|---|---|---|---|")
     model, rows = made(max(LOADS)), []
     step = GraphedStep(model)

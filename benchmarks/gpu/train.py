@@ -16,6 +16,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import soundfile
@@ -109,7 +110,7 @@ def make(model: str, folder: Path, arguments: argparse.Namespace) -> tuple[Train
     augment = AugmentConfig((1.0,), noise_probability=0.0)
     train = TrainConfig(data, config, augment, optimizer, batch_size=arguments.batch, compute=ComputeConfig("bfloat16"))
     trainer = Trainer(train, folder / "run", arguments.device)
-    dataset = trainer.data.train_loader().dataset
+    dataset: Any = trainer.data.train_loader().dataset  # of examples; torch's annotation is that of batches
     return trainer, collate([dataset[0, index] for index in range(arguments.batch)])
 
 
