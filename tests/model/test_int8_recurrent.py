@@ -60,24 +60,24 @@ def test_a_model_in_int8_is_nearly_that_in_float32(cell: str) -> None:
 
 
 @pytest.mark.parametrize("feature", ["", *INSTRUCTIONS])
-@pytest.mark.parametrize("rows", [1, 4])
-def test_every_instruction_gives_the_same_sums(feature: str, rows: int) -> None:
+@pytest.mark.parametrize(("outputs", "rows"), [(1, 1), (1, 4), (2, 4), (4, 1)])
+def test_every_instruction_gives_the_same_sums(feature: str, outputs: int, rows: int) -> None:
     """Up to the largest values, whose sums reach the end of int32."""
     if feature and not _has(feature):
         pytest.skip(f"this processor has no {feature}")
-    intrinsic = dots(rows, feature)
+    intrinsic = dots(outputs, rows, feature)
 
     @kernel
     def sums(levels, x, found):  # type: ignore[no-untyped-def]
-        for m in range(len(levels)):
-            for n, total in enumerate(intrinsic(levels, m, x, 0)):
-                found[m, n] = total
+        for m in range(0, len(levels), outputs):
+            for number, total in enumerate(intrinsic(levels, m, x, 0)):
+                found[m + number // rows, number % rows] = total
 
     generator = np.random.default_rng(0)
-    levels = generator.integers(-127, 128, (3, 64)).astype(np.int8)
+    levels = generator.integers(-127, 128, (4, 64)).astype(np.int8)
     x = generator.integers(-(2**15) + 1, 2**15, (rows, 64)).astype(np.int16)
     levels[2], x[0] = 127, 2**15 - 1
-    found = np.zeros((3, rows), np.int64)
+    found = np.zeros((4, rows), np.int64)
     sums(levels, x, found)
     assert found.tolist() == (levels.astype(np.int64) @ x.T.astype(np.int64)).tolist()
 
