@@ -1,7 +1,6 @@
 """The second pass: weighs the n-best hypotheses with a language model that is too slow or too large for the search."""
 
 import dataclasses
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,11 +30,11 @@ class Rescorer:
         Args:
             sentences: the words of each hypothesis of each segment.
         """
-        # All sentences at once: a neural model multiplies larger matrices. Each segment takes as many as it has.
-        log_probs = iter(self.lm.scores(list(itertools.chain.from_iterable(sentences))))
+        # All sentences at once: a neural model multiplies larger matrices.
+        log_probs = self.lm.scores(sentences)
         return [
-            sorted(map(self._weighed, nbest, words, log_probs), key=lambda each: -each.score)
-            for nbest, words in zip(nbests, sentences, strict=True)
+            sorted(map(self._weighed, *each), key=lambda found: -found.score)
+            for each in zip(nbests, sentences, log_probs, strict=True)
         ]
 
     def _weighed(self, hypothesis: Hypothesis, words: Sequence[str], log_prob: float) -> Hypothesis:

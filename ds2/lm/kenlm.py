@@ -50,9 +50,9 @@ class KenLMModel:
         """Natural log-probability of a sentence, with <s> and </s> if requested."""
         return float(self._model.score(" ".join(words), bos=begin, eos=end)) * LN_10
 
-    def scores(self, sentences: Sequence[Sequence[str]]) -> list[float]:
-        """Natural log-probabilities of sentences, each between <s> and </s>."""
-        return list(map(self.score, sentences))
+    def scores(self, nbests: Sequence[Sequence[Sequence[str]]]) -> list[list[float]]:
+        """Natural log-probabilities of the sentences of each n-best, each between <s> and </s>."""
+        return [list(map(self.score, nbest)) for nbest in nbests]
 
     def knows(self, word: str) -> bool:
         """Whether the word is in the vocabulary."""

@@ -182,9 +182,9 @@ class NGram:
             total += log_prob
         return total
 
-    def scores(self, sentences: Sequence[Sequence[str]]) -> list[float]:
-        """Natural log-probabilities of sentences, each between <s> and </s>."""
-        return list(map(self.score, sentences))
+    def scores(self, nbests: Sequence[Sequence[Sequence[str]]]) -> list[list[float]]:
+        """Natural log-probabilities of the sentences of each n-best, each between <s> and </s>."""
+        return [list(map(self.score, nbest)) for nbest in nbests]
 
     def knows(self, word: str) -> bool:
         """Whether the model has a probability for a word."""

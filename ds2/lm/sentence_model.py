@@ -14,8 +14,8 @@ class SentenceModel(Protocol):
     def score(self, words: Sequence[str]) -> float:
         """Natural log-probability of a sentence between <s> and </s>."""
 
-    def scores(self, sentences: Sequence[Sequence[str]]) -> list[float]:
-        """Those of several sentences."""
+    def scores(self, nbests: Sequence[Sequence[Sequence[str]]]) -> list[list[float]]:
+        """Those of the sentences of each n-best, the best first."""
 
     def knows(self, word: str) -> bool:
         """Whether the model has a probability for a word."""

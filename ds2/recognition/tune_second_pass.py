@@ -1,7 +1,6 @@
 """Chooses the weights of a bundle's second pass on held-out utterances: the search runs once for each."""
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -127,13 +126,13 @@ def _competitors(
         group = heard[first : first + AT_ONCE]
         texts = [[recognizer.tokenizer.decode(each.tokens) for each in nbest] for _, nbest in group]
         sentences = [list(map(split_words, each)) for each in texts]
-        log_probs = iter(rescorer.lm.scores(list(itertools.chain.from_iterable(sentences))))
-        for (reference, nbest), own, words in zip(group, texts, sentences, strict=True):
+        log_probs = rescorer.lm.scores(sentences)
+        for (reference, nbest), own, words, found in zip(group, texts, sentences, log_probs, strict=True):
             yield Competitors(
                 errors=np.array([count(reference, " ".join(text.split())).errors for text in own]),
                 scores=np.array([each.score for each in nbest]),
                 gains=np.array([each.gains for each in nbest]),
-                log_probs=np.array(list(itertools.islice(log_probs, len(nbest)))),
+                log_probs=np.array(found),
                 words=np.array(list(map(len, words))),
             )
 

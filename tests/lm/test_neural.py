@@ -11,7 +11,7 @@ from helpers.neural import random_arrays
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ds2.lm.neural import GROUP, MATRICES, Beginnings, NeuralModel, array_shapes
+from ds2.lm.neural import HISTORY, MATRICES, Beginnings, NeuralModel, array_shapes
 from ds2.lm.pieces import Pieces, joined, learn_pieces, letters_of
 from ds2.utils.errors import InputError
 
@@ -53,7 +53,8 @@ def test_scores_are_those_of_pytorch(sentences: list[list[str]], seed: int) -> N
     arrays = arrays_of(seed)
     model = NeuralModel(PIECES, arrays)
     expected = [log_probability(arrays, words) for words in sentences]
-    assert np.all(errors(model.scores(sentences), expected, sentences) < 5e-4)
+    alone = [score for [score] in model.scores([[words] for words in sentences])]
+    assert np.all(errors(alone, expected, sentences) < 5e-4)
     assert np.all(errors([model.score(words) for words in sentences], expected, sentences) < 5e-4)
 
 
@@ -62,57 +63,89 @@ def test_the_rounding_hardly_changes_most_scores(seed: int) -> None:
     random, arrays = Random(seed), arrays_of(seed)
     sentences = [["".join(random.choices("abc", k=1 + number % 5)) for _ in range(number % 7)] for number in range(100)]
     expected = [log_probability(arrays, words) for words in sentences]
-    assert np.median(errors(NeuralModel(PIECES, arrays).scores(sentences), expected, sentences)) < 2e-5
+    model = NeuralModel(PIECES, arrays)
+    assert np.median(errors(list(map(model.score, sentences)), expected, sentences)) < 2e-5
 
 
 def test_probabilities_of_all_sentences_of_a_length_add_up() -> None:
     """One step after another: the ends and the continuations of the empty sentence."""
     model = NeuralModel(PIECES, arrays_of(1))
     first = [[], *([piece.removeprefix("_")] for piece in PIECES if piece.startswith("_"))]
-    ended = np.exp(model.scores(first))
+    ended = np.exp([score for [score] in model.scores([[words] for words in first])])
     assert 0 < ended[0] < 1
     assert ended.sum() < 1
 
 
-@given(st.lists(st.lists(st.integers(1, 3), max_size=5), min_size=1, max_size=8))
-@settings(max_examples=200)
-def test_the_beginnings_are_those_of_the_sentences(sentences: list[list[int]]) -> None:
-    tree = Beginnings.of(sentences)
-    texts = [()]  # of the nodes
-    for parent, piece in zip(tree.parents[1:], tree.pieces[1:], strict=True):
+NUMBERS = st.lists(st.integers(1, 2), max_size=HISTORY + 4)
+
+
+@given(st.lists(st.lists(NUMBERS, max_size=5), min_size=1, max_size=3).filter(any))
+@settings(max_examples=300)
+def test_the_beginnings_are_those_of_the_sentences(nbests: list[list[list[int]]]) -> None:
+    graph = Beginnings.of(nbests)
+    texts: list[tuple[int, ...]] = [()]  # of the nodes
+    for parent, piece in zip(graph.parents[1:], graph.pieces[1:], strict=True):
         texts.append((*texts[parent], int(piece)))
-    every = {tuple(sentence[:length]) for sentence in sentences for length in range(len(sentence) + 1)}
-    assert len(texts) == len(every)
-    assert set(texts) == every
-    longest = max(map(len, sentences))
-    assert [set(map(len, texts[a:b])) for a, b in itertools.pairwise(tree.levels)] == [{n} for n in range(longest + 1)]
-    asked = [(texts[node], piece, owner) for node, piece, owner in tree.asked.tolist()]
-    assert sorted(asked) == sorted(
-        (tuple(sentence[:place]), piece, owner)
-        for owner, sentence in enumerate(sentences)
-        for place, piece in enumerate([*sentence, 0])
-    )
-    assert (np.diff(tree.asked[:, 0]) >= 0).all()
+    asked = {(owner, len(texts[node])): (node, piece) for node, piece, owner in graph.asked.tolist()}
+    nodes: dict[tuple[int, ...], tuple[int, tuple[int, ...]]] = {}  # by n-best, length and ending, with the first text
+    sentences = [(number, sentence) for number, nbest in enumerate(nbests) for sentence in nbest]
+    for owner, (number, sentence) in enumerate(sentences):
+        for place, follows in enumerate([*sentence, 0]):
+            node, piece = asked.pop((owner, place))
+            assert piece == follows
+            ending = tuple(sentence[max(0, place - HISTORY) : place])
+            same, text = nodes.setdefault((number * (place > 0), place, *ending), (node, tuple(sentence[:place])))
+            assert node == same
+            assert texts[node][-HISTORY:] == ending
+            if sentence == nbests[number][0]:
+                assert texts[node] == text
+    assert not asked
+    assert len({node for node, _ in nodes.values()}) == len(nodes) == len(texts)
+    longest = max(len(sentence) for _, sentence in sentences)
+    assert [set(map(len, texts[a:b])) for a, b in itertools.pairwise(graph.levels)] == [{n} for n in range(longest + 1)]
+    assert (np.diff(graph.asked[:, 0]) >= 0).all()
 
 
-def test_shared_beginnings_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Beginnings.of([[1, 2, 3], [1, 2, 2], [1, 2], [1, 2, 3]]).levels == [0, 1, 2, 3, 5]
+def test_beginnings_that_end_alike_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest = [[1, 2, 3], [1, 2, 2], [1, 2], [1, 2, 3]]
+    assert Beginnings.of([nbest]).levels == [0, 1, 2, 3, 5]
+    assert Beginnings.of([nbest, nbest]).levels == [0, 1, 3, 5, 9]
+    same = [2] * HISTORY
+    assert Beginnings.of([[[1, *same], [3, *same]]]).levels == [0, 1, *range(3, 2 * HISTORY + 2, 2), 2 * HISTORY + 2]
     model, rows = NeuralModel(PIECES, arrays_of(1)), []
     product = model._product
     monkeypatch.setattr(
         model, "_product", lambda name, x, *bias: rows.append((name, len(x))) or product(name, x, *bias)
     )
-    model.scores([["a", "b", "c"], ["a", "b", "b"], ["a", "b"], ["a", "b", "c"]])
+    model.scores([[["a", "b", "c"], ["a", "b", "b"], ["a", "b"], ["a", "b", "c"]]])
     assert [count for name, count in rows if name == "projection"] == [1, 1, 1, 2]
     assert [count for name, count in rows if name == "embedding"] == [5]
 
 
-@pytest.mark.parametrize("count", [GROUP - 1, 3 * GROUP])
-def test_many_sentences_score_as_one_by_one(count: int) -> None:
+def test_the_first_sentence_of_an_nbest_scores_as_alone_whatever_stands_beside_it() -> None:
     model, random = NeuralModel(PIECES, arrays_of(1)), np.random.default_rng(1)
-    sentences = [random.choice(["a", "b", "c"], length).tolist() for length in random.integers(0, 6, count)]
-    assert model.scores(sentences) == pytest.approx([model.score(each) for each in sentences], abs=1e-6)
+    nbests = [
+        [random.choice(["a", "b", "c"], length).tolist() for length in each] for each in random.integers(0, 20, (9, 30))
+    ]
+    found = model.scores(nbests)
+    assert [each[0] for each in found] == pytest.approx([model.score(nbest[0]) for nbest in nbests], abs=1e-4)
+    for nbest, scores in zip(nbests, found, strict=True):
+        [alone] = model.scores([nbest])
+        assert scores == pytest.approx(alone, abs=1e-4)
     assert model.scores([]) == []
+    assert model.scores([[], [[]], []]) == [[], [model.score([])], []]
+
+
+def test_a_difference_far_back_no_longer_counts() -> None:
+    """After HISTORY pieces that are the same, what follows is scored as after the first sentence."""
+    model = NeuralModel(PIECES, arrays_of(1))
+    same, more = ["a"] * HISTORY, ["b", "c", "b"]
+    [[first, longer], [first_alone, other, other_longer]] = model.scores(
+        [[["b", *same], ["b", *same, *more]], [["b", *same], ["c", *same], ["c", *same, *more]]]
+    )
+    assert first == pytest.approx(first_alone, abs=1e-5)
+    assert other_longer - other == pytest.approx(longer - first, abs=1e-5)
+    assert abs(model.score(["c", *same, *more]) - model.score(["c", *same]) - (longer - first)) > 1e-4
 
 
 def test_a_word_with_other_letters_is_not_known_and_left_out() -> None:
