@@ -133,11 +133,10 @@ class NeuralModel:
 
     def _product(self, name: str, rows: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
         """(N, K) -> (N, M), by an (M, K) matrix."""
-        weight = self.matrices[name]
-        bias = np.zeros_like(weight.scale) if bias is None else bias
-        if name in self.in_bytes:
-            return convolved(rounded(rows, signed=True), [self.in_bytes[name]], bias)
-        return int8_linear(rows, weight, bias)
+        if name not in self.in_bytes:
+            return int8_linear(rows, self.matrices[name], bias)
+        bias = np.zeros_like(self.matrices[name].scale) if bias is None else bias
+        return convolved(rounded(rows, signed=True), [self.in_bytes[name]], bias)
 
 
 @njit(nogil=True, error_model="numpy", fastmath=REORDER, _nrt=False)

@@ -87,6 +87,7 @@ class Batches(Generic[Source, Found]):
             return
         (batch, future), self.running = self.running, None
         found = future.result()
-        for (job, number, _), rows in zip(batch, found, strict=True):
-            job.take(number, rows, self.collect)
-        self.on_audio(sum(map(len, found)) * self.cutter.frame_samples / self.cutter.sample_rate)
+        frames = sum(map(len, found))
+        for job, number, _ in batch:
+            job.take(number, found.pop(0), self.collect)  # no longer held here: they are large
+        self.on_audio(frames * self.cutter.frame_samples / self.cutter.sample_rate)

@@ -85,8 +85,7 @@ def load_engine(
     config = ModelConfig.of(bundle)
     chosen = choose_engine(name, config, device, precision)
     fitting = served_precision(chosen, config, precision) if live else precision
-    in_bytes = (chosen, precision, config.recurrent_layers) == ("native", "int8", 0)
-    if in_bytes and not live and not multiplies_bytes():
+    if precision == "int8" and chosen == "native" and not (live or config.recurrent_layers or multiplies_bytes()):
         raise ParameterError("precision", "int8: needs a processor that multiplies bytes (AVX-512 VNNI)")
     return _make_engine(chosen, bundle, str(path), device, fitting), bundle
 

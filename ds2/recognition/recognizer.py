@@ -237,7 +237,7 @@ class Recognizer:
         If the model has phones, theirs follow those of the tokens, then the scores of biphones: (T, V + P + Q).
         """
         rows = self.model.log_probs([window.samples for window in batch])
-        return [row[window.first_frame : window.last_frame].copy() for window, row in zip(batch, rows, strict=True)]
+        return [row[window.first_frame : window.last_frame] for window, row in zip(batch, rows, strict=True)]
 
     def decode(self, log_probs: np.ndarray, duration: float) -> Transcript:
         """(T, V) log-probabilities of a whole recording of `duration` seconds -> its transcript."""

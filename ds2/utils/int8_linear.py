@@ -15,7 +15,7 @@ import numpy as np
 
 from ds2.utils.devices import cpu_threads
 from ds2.utils.fast_exp import REORDER
-from ds2.utils.jit import njit, taught_by
+from ds2.utils.jit import njit, plain, taught_by
 
 LARGEST = 127
 MOST_LEVELS = 2**15 - 1
@@ -55,7 +55,7 @@ class Activations(NamedTuple):
     @classmethod
     def empty(cls, rows: int, weight: Int8Weight) -> "Activations":
         """Activations of so many rows for a weight, to be filled."""
-        return cls(np.zeros((rows, weight.levels.shape[1]), np.int16), np.ones(rows, np.float32))
+        return cls(np.empty((rows, weight.levels.shape[1]), np.int16), np.empty(rows, np.float32))
 
 
 def most_levels(columns: int) -> int:
@@ -65,15 +65,18 @@ def most_levels(columns: int) -> int:
 
 @kernel
 def round_rows(x, most, rounded):  # type: ignore[no-untyped-def]
-    """(N, K) float32 -> the first N rows and K columns of Activations; each row's largest becomes `most`."""
+    """(N, K) float32 -> the first N rows of Activations; each row's largest becomes `most`."""
+    levels, scale = rounded
     for n in range(len(x)):
-        row, levels, largest = x[n], rounded.levels[n], np.float32(0)
+        row, own, largest = x[n], levels[n], np.float32(0)
         for k in range(len(row)):
             largest = max(largest, abs(row[k]))
-        rounded.scale[n] = largest / np.float32(most) if largest > 0 else np.float32(1)
-        share = np.float32(1) / rounded.scale[n]
+        scale[n] = largest / np.float32(most) if largest > 0 else np.float32(1)
+        share = np.float32(1) / scale[n]
         for k in range(len(row)):
-            levels[k] = np.int16(row[k] * share + (np.float32(0.5) if row[k] >= 0 else np.float32(-0.5)))
+            own[k] = np.int16(row[k] * share + (np.float32(0.5) if row[k] >= 0 else np.float32(-0.5)))
+        for k in range(len(row), len(own)):
+            own[k] = 0
 
 
 def one_dot(weights, m, x, i):  # type: ignore[no-untyped-def]
@@ -90,17 +93,18 @@ def tile_of_dots(weights, m, x, i):  # type: ignore[no-untyped-def]
 @kernel
 def products(x, weight, bias, y, first, last):  # type: ignore[no-untyped-def]
     """y[:, first:last] of y (N, M) = x (N, K) Activations * an Int8Weight (M, K)^T + bias."""
+    (levels, scale), (rounded, scales) = weight, x
     rows, outputs = len(y) // ROWS * ROWS, first + (last - first) // OUTPUTS * OUTPUTS
     for m in range(first, outputs, OUTPUTS):
         for i in range(0, rows, ROWS):
-            sums = tile_of_dots(weight.levels, m, x.levels, i)
+            sums = tile_of_dots(levels, m, rounded, i)
             for output in range(OUTPUTS):
                 for row in range(ROWS):
-                    own = weight.scale[m + output] * x.scale[i + row]
+                    own = scale[m + output] * scales[i + row]
                     y[i + row, m + output] = np.float32(sums[output * ROWS + row]) * own + bias[m + output]
     for m in range(first, last):
         for i in range(rows if m < outputs else 0, len(y)):
-            y[i, m] = np.float32(one_dot(weight.levels, m, x.levels, i)) * (weight.scale[m] * x.scale[i]) + bias[m]
+            y[i, m] = np.float32(one_dot(levels, m, rounded, i)) * (scale[m] * scales[i]) + bias[m]
 
 
 def in_threads(work: Callable[[int, int], object], count: int) -> None:
@@ -118,12 +122,20 @@ def _threads(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads)
 
 
-def int8_linear(x: np.ndarray, weight: Int8Weight, bias: np.ndarray) -> np.ndarray:
+def int8_linear(x: np.ndarray, weight: Int8Weight, bias: np.ndarray | None = None) -> np.ndarray:
     """x W^T + bias: (N, K) float32, (M, K), (M,) -> (N, M) float32, in `cpu_threads()` threads if it is large."""
-    rounded, y = Activations.empty(len(x), weight), np.empty((len(x), len(weight.scale)), np.float32)
+    added = _nothing(len(weight.scale)) if bias is None else bias
+    y = np.empty((len(x), len(added)), np.float32)
+    rounded, weights = plain(Activations.empty(len(x), weight)), plain(weight)
     round_rows(np.ascontiguousarray(x), most_levels(x.shape[1]), rounded)
     if len(x) * weight.levels.size < LEAST_PRODUCTS:
-        products(rounded, weight, bias, y, 0, len(bias))
+        products(rounded, weights, added, y, 0, len(added))
     else:
-        in_threads(lambda first, last: products(rounded, weight, bias, y, first, last), len(bias))
+        in_threads(lambda first, last: products(rounded, weights, added, y, first, last), len(added))
     return y
+
+
+@functools.cache
+def _nothing(outputs: int) -> np.ndarray:
+    """(outputs,) zeros."""
+    return np.zeros(outputs, np.float32)

@@ -31,6 +31,7 @@ from ds2.model.native import recurrent
 from ds2.model.native.few_rows import FEW
 from ds2.model.native.layers import NativeConvolution
 from ds2.model.native.network import NativeSlots, Network
+from ds2.model.native.slots import SlotBatch, SlotStores
 from ds2.model.normalization import STEPS
 from ds2.utils.errors import InputError
 
@@ -206,3 +207,21 @@ def test_a_step_takes_the_chunks_of_its_model() -> None:
     with pytest.raises(ValueError, match="the model takes chunks of"):
         slots.advance(place, place, np.array([1 << 40]), samples)
     assert slots.advance(place, place, np.array([1]), samples).shape == (1, frames // config.stride, 5)
+
+
+@settings(max_examples=300)
+@given(
+    streams=st.lists(st.tuples(st.integers(0, 9), st.integers(-12, 40)), min_size=1, max_size=3),
+    stride=st.sampled_from([1, 2, 3]),
+    delay=st.integers(0, 5),
+)
+def test_frames_outside_their_stream_become_nothing(streams: list[tuple[int, int]], stride: int, delay: int) -> None:
+    """A chunk of 12 frames of each stream, by hand."""
+    positions = np.array([12 * chunk for chunk, _ in streams])
+    lengths = np.maximum(positions + [left for _, left in streams], 1)
+    x = np.ones((len(streams), 12 // stride, 2), np.float32)
+    SlotBatch(SlotStores(3), np.arange(len(streams)), positions, lengths).clear_outside(x, stride, delay)
+    for row, position, length in zip(x, positions, lengths, strict=True):
+        numbers = [int(position) // stride - delay + frame for frame in range(12 // stride)]
+        assert row[:, 0].tolist() == [float(0 <= number < -(-int(length) // stride)) for number in numbers]
+        assert (row[:, 0] == row[:, 1]).all()

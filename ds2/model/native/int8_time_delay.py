@@ -29,5 +29,4 @@ class Int8TimeDelay(NativeTimeDelay):
 
 def by_int8(x: np.ndarray, weight: Int8Weight) -> np.ndarray:
     """(B, T, K), (M, K) -> (B, T, M)."""
-    found = int8_linear(x.reshape(-1, x.shape[2]), weight, np.zeros_like(weight.scale))
-    return found.reshape(*x.shape[:2], -1)
+    return int8_linear(x.reshape(-1, x.shape[2]), weight).reshape(*x.shape[:2], -1)

@@ -102,19 +102,18 @@ class Network:
     def step(self, batch: SlotBatch, samples: np.ndarray, phones: bool) -> np.ndarray:
         """(B, N) samples of a chunk of each stream -> (B, T, V), with `phones` (B, T, V + P + Q)."""
         x = self.frontend.step(batch, samples)
-        x *= batch.valid(x.shape[1], 1, 0)
-        stride = 1
+        batch.clear_outside(x, 1, 0)
+        stride, delay = 1, 0
         for number, (layer, (keeps, delay)) in enumerate(zip(self.convolutions, self.config.waits, strict=True)):
             stride *= layer.config.stride[1]
             x = layer(batch.with_past(f"convolutions.{number}", x, keeps))
-            valid = batch.valid(x.shape[1], stride, delay)
-            x *= valid
+            batch.clear_outside(x, stride, delay)
             if gate := self.gates.get(number):
                 name, numbers = f"gates.{number}", batch.numbers(x.shape[1], stride, delay)
                 batch.keep(name, gate(x, batch.kept(name, (gate.channels,), np.float64), numbers))
         x = self._by_channel(x)
         for recurrent in self.recurrent:
-            x = recurrent.step(batch, x, valid)
+            x = recurrent.step(batch, x, batch.valid(x.shape[1], stride, delay))
         if self.config.lookahead:
             x = row_convolution(batch.with_past("lookahead", x, self.config.lookahead), self.future)
         return np.concatenate([log_softmax(self._logits(x)), *(self._of_phones(x) if phones else ())], axis=2)

@@ -18,7 +18,8 @@ class SlotBatch:
 
     def __init__(self, stores: SlotStores, slots: np.ndarray, positions: np.ndarray, lengths: np.ndarray):
         self.stores, self.slots, self.positions, self.lengths = stores, slots, positions, lengths
-        self.afresh = positions == 0
+        self.afresh = np.flatnonzero(positions == 0)
+        self.least, self.left = positions.min(), (lengths - positions).min()
         self.writes: dict[str, np.ndarray] = {}
 
     def numbers(self, frames: int, stride: int, delay: int) -> np.ndarray:
@@ -31,12 +32,18 @@ class SlotBatch:
         inside = (index >= 0) & (index < ((self.lengths + stride - 1) // stride)[:, None])
         return inside[:, :, None].astype(np.float32)
 
+    def clear_outside(self, x: np.ndarray, stride: int, delay: int) -> None:
+        """Makes the frames of a layer's output (B, T, D) 0 that lie outside their stream."""
+        if self.least < delay * stride or self.left < (x.shape[1] - delay) * stride:  # else there are none
+            x *= self.valid(x.shape[1], stride, delay)
+
     def kept(self, name: str, shape: tuple[int, ...], kind: Any = np.float32) -> np.ndarray:
         """(B, *shape) that the chunk before kept, 0 where a stream begins."""
         if name not in self.stores.arrays:
             self.stores.arrays[name] = np.zeros((self.stores.slots, *shape), kind)
         rows = self.stores.arrays[name][self.slots]
-        rows[self.afresh] = 0
+        if len(self.afresh):
+            rows[self.afresh] = 0
         return rows
 
     def keep(self, name: str, rows: np.ndarray) -> None:
