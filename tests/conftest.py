@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import soundfile
 import torch
+from hypothesis import HealthCheck, settings
 
 from ds2.bundle import Bundle
 from ds2.model.acoustic import AcousticModel
@@ -17,6 +18,9 @@ from ds2.model.config import ConvolutionConfig, FrontendConfig, ModelConfig
 from ds2.utils.config import to_dict
 
 os.environ.setdefault("DS2_KERNELS", "numba")  # also where `ds2 warmup --library` has linked them
+# How long an example takes says more of the machine than of the code.
+settings.register_profile("ds2", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ds2")
 DIGITS = Path(__file__).parents[1] / "recipes" / "digits" / "audio"
 TINY = ModelConfig(
     FrontendConfig(8000),

@@ -42,7 +42,7 @@ def test_equal_neighbours_are_apart() -> None:
     assert (alignment.starts.tolist(), alignment.ends.tolist()) == ([0, 2], [1, 3])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 10**6), st.integers(1, 6), st.lists(st.integers(1, 2), max_size=4))
 def test_is_the_best_of_all_paths(seed: int, frames: int, targets: list[int]) -> None:
     scores = torch.randn(frames, 3, generator=torch.Generator().manual_seed(seed)).log_softmax(1)
@@ -60,7 +60,7 @@ def test_is_the_best_of_all_paths(seed: int, frames: int, targets: list[int]) ->
     assert alignment.log_prob == pytest.approx(best, abs=1e-5)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(50, 400), st.floats(0.0, 0.9))
 def test_the_path_has_the_score_it_is_given(seed: int, frames: int, density: float) -> None:
     """Over several blocks, and of few labels and of almost as many as frames."""

@@ -105,7 +105,7 @@ def test_equals_the_cpu(
     assert torch.allclose(gradient.double(), expected_gradient, atol=2e-5 * scale)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 1 << 16),
     outputs=st.sampled_from([2, 3, 8, 32, 33, 64]),

@@ -28,7 +28,7 @@ def lengths(*values: int) -> Tensor:
     return torch.tensor(values, dtype=torch.long)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 10**6), st.integers(1, 5), st.lists(st.integers(1, 2), max_size=4))
 def test_equals_the_sum_over_all_alignments(seed: int, frames: int, labels: list[int]) -> None:
     logits = torch.randn(1, frames, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
@@ -152,7 +152,7 @@ def batch(seed: int, frames: int, outputs: int, labels: int, scale: float = 1.0,
     return logits, targets, lengths(*[frames] * size), lengths(*[labels] * size)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_equals_torch_in_double_precision(data: st.DataObject) -> None:
     outputs, frames = data.draw(st.integers(2, 12)), data.draw(st.integers(1, 40))
@@ -315,7 +315,6 @@ def test_the_same_bits_however_little_room_there_is(monkeypatch: pytest.MonkeyPa
         assert torch.equal(other_gradient, gradient)
 
 
-@settings(deadline=None)  # the first call compiles the kernel
 @given(st.integers(1, 400), st.integers(1, 12))
 def test_kept_columns_fit_their_places_and_are_computed_as_seldom_as_promised(blocks: int, places: int) -> None:
     """Blocks are passed from the last to the first; each from the nearest column that is kept before it."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ds2.data.corpus_sampling import SamplingConfig, cut_into_minibatches, draw
@@ -58,7 +58,6 @@ def test_order_is_a_function_of_seed_and_epoch() -> None:
     assert len(first) == len(batches_of(twin, 2))
 
 
-@settings(deadline=None)  # the first call compiles the kernel
 @given(st.lists(st.floats(0.1, 30), min_size=1, max_size=60), st.integers(1, 8), st.floats(1, 100))
 def test_minibatches_hold_so_many_utterances_and_so_much_padded_audio(
     durations: list[float], size: int, seconds: float

@@ -41,7 +41,7 @@ utterances = st.builds(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(st.lists(utterances, min_size=1, max_size=4))
 def test_survives_a_round_trip(tmp_path: Path, rows: list[dict]) -> None:
     written = [Utterance(tmp_path / f"{number}.wav", **row) for number, row in enumerate(rows)]

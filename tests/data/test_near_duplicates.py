@@ -16,7 +16,7 @@ def compared(vectors: np.ndarray, seconds: np.ndarray) -> set[tuple[int, int]]:
     return {(int(one), int(other)) for one, other in np.argwhere(np.triu(alike, 1))}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @example(seed=1095, size=236, noise=0.008)
 @given(seed=st.integers(0, 2**16), size=st.integers(0, 400), noise=st.sampled_from([0.0, 0.003, 0.008, 0.02]))
 def test_no_pair_is_lost_and_none_is_found_twice(seed: int, size: int, noise: float) -> None:

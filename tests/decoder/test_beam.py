@@ -87,7 +87,7 @@ def search(log_probs: Tensor, config: BeamConfig) -> list[Hypothesis]:
     return beam_search(log_probs, torch.tensor([log_probs.shape[1]]), config)[0]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, 10**6), st.integers(0, 5), st.integers(2, 4))
 def test_unlimited_beam_equals_enumeration(seed: int, frames: int, outputs: int) -> None:
     log_probs = random_log_probs(seed, frames, outputs)
@@ -99,7 +99,7 @@ def test_unlimited_beam_equals_enumeration(seed: int, frames: int, outputs: int)
     assert [hypothesis.score for hypothesis in found] == sorted((h.score for h in found), reverse=True)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, 10**6), st.integers(1, 5), st.integers(2, 3))
 def test_times_and_confidences_are_those_of_the_best_alignment(seed: int, frames: int, outputs: int) -> None:
     log_probs = random_log_probs(seed, frames, outputs)
@@ -110,7 +110,7 @@ def test_times_and_confidences_are_those_of_the_best_alignment(seed: int, frames
         assert hypothesis.confidences == pytest.approx([peak for _, _, peak in runs])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 2), min_size=1, max_size=3), st.integers(2, 4))
 def test_biphones_weigh_every_string_and_its_best_alignment(seed: int, sizes: list[int], outputs: int) -> None:
     """In chunks of the given sizes."""
@@ -136,7 +136,7 @@ def test_finds_the_string_that_greedy_misses() -> None:
     assert beam_search(log_probs, lengths)[0][0].tokens == (1,)  # "a" has 0.64 over three paths
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 8))
 def test_times_are_ordered_and_inside_the_utterance(seed: int, frames: int, width: int) -> None:
     for hypothesis in search(random_log_probs(seed, frames, 4), BeamConfig(width, nbest=3)):
@@ -155,7 +155,7 @@ def test_repeated_label_needs_a_blank_and_times_are_those_of_the_best_path() -> 
     assert (best.tokens, best.starts, best.ends) == ((1, 1), (0, 2), (1, 4))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6))
 def test_pruning_symbols_keeps_a_confident_result(seed: int) -> None:
     log_probs = (10 * random_log_probs(seed, 6, 4)).log_softmax(2)
@@ -269,7 +269,7 @@ def spells_words(tokens: tuple[int, ...]) -> bool:
     return all(word in SPELLINGS for word in words[:-1]) and words[-1] in ("", *SPELLINGS)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 5))
 def test_lexicon_finds_the_best_string_of_whole_words(seed: int, frames: int) -> None:
     log_probs = random_log_probs(seed, frames, 4)
@@ -293,7 +293,7 @@ def gain_of_words(tokens: tuple[int, ...], config: BeamConfig) -> float:
     return config.lm_weight * LM.score(known) + config.word_bonus * len(words) + unknown
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 5), st.booleans())
 def test_language_model_weighs_every_string_as_the_formula_says(seed: int, frames: int, closed: bool) -> None:
     log_probs = random_log_probs(seed, frames, 4)
@@ -309,7 +309,7 @@ def test_language_model_weighs_every_string_as_the_formula_says(seed: int, frame
         assert hypothesis.gains == pytest.approx(gain_of_words(hypothesis.tokens, config), abs=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 5))
 def test_a_model_over_tokens_weighs_every_token(seed: int, frames: int) -> None:
     log_probs = random_log_probs(seed, frames, 4)
@@ -345,7 +345,7 @@ def test_a_closed_search_leaves_an_unfinished_word_out_where_nothing_else_is_lef
     assert len({each.tokens for each in found}) == len(found)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any), st.integers(1, 30))
 def test_chunks_of_any_size_give_the_same(seed: int, sizes: list[int], width: int) -> None:
     log_probs = random_log_probs(seed, 40, 4).float()
@@ -413,7 +413,7 @@ def test_an_hour_of_babble_stays_in_bounds(config: BeamConfig, monkeypatch: pyte
     assert largest < 2 * length + (150_000 if config.recombine else 20_000)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(3, 25))
 def test_confident_frames_may_be_skipped(seed: int, frames: int) -> None:
     """Frames that are certainly blank change nothing, whether the search skips them or not."""

@@ -151,7 +151,7 @@ def test_pronunciations_of_a_text_are_one_hypothesis(lm: NGram) -> None:
     assert len(set(texts)) == len(texts)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), frames=st.integers(0, 30), most=st.integers(1, 40))
 def test_each_text_is_there_with_the_best_of_its_pronunciations(lm: NGram, seed: int, frames: int, most: int) -> None:
     """Those of the first strings of labels that are read, one by one."""

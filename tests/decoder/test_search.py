@@ -40,7 +40,7 @@ PROBLEMS = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     name=st.sampled_from(sorted(PROBLEMS)),
     seed=st.integers(0, 10**6),
@@ -103,7 +103,7 @@ def check_lattice(found: list[Hypothesis], held: list[Found]) -> None:
         assert all(end <= start for end, start in zip(hypothesis.ends, hypothesis.starts[1:], strict=False))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     name=st.sampled_from(sorted(PROBLEMS)),
     seed=st.integers(0, 10**6),
@@ -155,7 +155,7 @@ def test_the_plain_search_by_hand() -> None:
     assert [each.score for each in found] == pytest.approx(torch.tensor([0.64, 0.36]).log().tolist())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     name=st.sampled_from(["hot words", "hot words and words", "phrases", "phrases and words"]),
     seed=st.integers(0, 10**6),
@@ -173,7 +173,7 @@ def test_boosts_are_what_hot_words_and_phrases_add(name: str, seed: int, frames:
     assert not any(each.boosts for each in plain)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), frames=st.integers(1, 20))
 def test_a_phrase_to_avoid_costs_no_text_without_it(seed: int, frames: int) -> None:
     config, log_probs = BeamConfig(score_threshold=10.0, closed=True), random_log_probs(seed, frames, 4)

@@ -39,7 +39,7 @@ def assert_same(model: AcousticModel, samples: torch.Tensor, lengths: torch.Tens
         assert torch.allclose(torch.from_numpy(row[:count]), other[:count], atol=1e-4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     config=configs,
     seed=st.integers(0, 2**16),

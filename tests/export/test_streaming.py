@@ -40,7 +40,7 @@ def heard(model: AcousticModel, graph: onnx.ModelProto, samples: np.ndarray, fra
     return joined(config, rows, frames)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     config=live_configs,
     seed=st.integers(0, 2**16),

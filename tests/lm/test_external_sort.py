@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ds2.lm.external_sort import SAMPLES, Columns, SortedRuns, slices
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.lists(st.integers(0, 50)), min_size=1, max_size=6), st.integers(1, 40))
 def test_merged_runs_are_the_sorted_whole(
     tmp_path_factory: pytest.TempPathFactory, rows: list[list[int]], size: int

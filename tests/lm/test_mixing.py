@@ -124,7 +124,7 @@ def test_a_mixture_sums_to_one(order: int, prune: tuple[int, ...]) -> None:
     assert_normalized(mix([*models, estimate(corpus(30, 12), EstimateConfig(2))], [0.2, 0.5, 0.3]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SENTENCES, st.lists(st.lists(st.sampled_from("cdef"), max_size=5), min_size=1, max_size=9), st.data())
 def test_any_two_texts_give_a_distribution(first: list, second: list, data: st.DataObject) -> None:
     orders = data.draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))

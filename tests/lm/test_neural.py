@@ -45,7 +45,7 @@ def errors(scores: list[float], expected: list[float], sentences: list[list[str]
     return np.abs(np.array(scores) - expected) / pieces
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(sentences=st.lists(st.lists(WORDS, max_size=6), max_size=8), seed=st.integers(0, 3))
 @example(sentences=[["bcba", "cca", "cccb", "ccbcc", "bcbba"]], seed=0)  # 0.05 nats with weights of deviation 1
 def test_scores_are_those_of_pytorch(sentences: list[list[str]], seed: int) -> None:

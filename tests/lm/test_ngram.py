@@ -161,7 +161,7 @@ def test_a_limited_vocabulary_makes_unknown_words_likely() -> None:
     assert model.advance(model.start, "b")[0] > math.log(0.01)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.sampled_from("abcd"), max_size=6), min_size=1, max_size=12), st.integers(1, 5))
 def test_any_corpus_gives_a_distribution(sentences: list[list[str]], order: int) -> None:
     model = NGram.from_orders(*estimate(sentences, EstimateConfig(order)))

@@ -35,14 +35,12 @@ def test_numbers_in_bits_by_hand() -> None:
     assert [bits_for(largest) for largest in (0, 1, 2, 255, 256)] == [1, 1, 2, 8, 9]
 
 
-@settings(deadline=None)
 @given(st.integers(1, 32).flatmap(lambda bits: st.tuples(st.just(bits), st.lists(st.integers(0, 2**bits - 1)))))
 def test_numbers_survive_bits(case: tuple[int, list[int]]) -> None:
     bits, numbers = case
     assert read_all(in_bits(np.array(numbers, np.int64), bits), bits, len(numbers)).tolist() == numbers
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-50, 0, width=32), max_size=LEVELS))
 def test_few_values_are_kept(values: list[float]) -> None:
     levels, codes = coded(np.array(values, np.float32))
@@ -88,7 +86,7 @@ def test_equals_kenlm_on_every_query(tmp_path: Path) -> None:
             assert packed.score(sentence, begin, end) / math.log(10) == pytest.approx(expected, abs=1e-4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.sampled_from("abcd"), max_size=6), min_size=1, max_size=12), st.integers(1, 5))
 def test_any_corpus_is_packed_as_it_is(sentences: list[list[str]], order: int) -> None:
     """Within the rounding of single words: no more than 256 values are different in such models."""

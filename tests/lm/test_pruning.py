@@ -103,7 +103,7 @@ def test_a_number_of_n_grams_is_not_exceeded(most: int) -> None:
     assert kept >= min(total, max(most, len(words))) - 5  # n-grams with equal loss are removed together
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SENTENCES, st.integers(2, 4), st.floats(0, 0.05))
 def test_any_pruned_model_is_a_distribution(sentences: list, order: int, threshold: float) -> None:
     words, orders = estimate(sentences, EstimateConfig(order))

@@ -24,7 +24,7 @@ def test_by_hand() -> None:
     assert found[0].tolist() == pytest.approx([0.0, 2.0, 6.04], abs=1e-2)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     rows=st.integers(0, 9), outputs=st.integers(1, 11), inputs=st.integers(1, 70), threads=st.sampled_from([1, 2, 3])
 )

@@ -22,7 +22,7 @@ def rounded(direction: Direction) -> Direction:
     return direction
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     cell=st.sampled_from(["rnn", "gru", "lstm"]),
     hidden=st.integers(1, 70),

@@ -52,7 +52,7 @@ def assert_same(model: AcousticModel, lengths: list[int], level: float = 0.1) ->
         assert np.allclose(found, other[:count], atol=1e-4)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(config=configs, seed=st.integers(0, 2**16), lengths=st.lists(st.integers(1, 1200), min_size=1, max_size=3))
 def test_every_architecture_gives_what_torch_gives(config: ModelConfig, seed: int, lengths: list[int]) -> None:
     assert_same(trained(config, seed), lengths)
@@ -74,7 +74,7 @@ def heard(model: AcousticModel, samples: np.ndarray, frames: list[int], q: int) 
     return joined(model.config, rows, frames)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     config=live_configs,
     seed=st.integers(0, 2**16),
@@ -91,7 +91,7 @@ def test_chunk_by_chunk_gives_what_the_whole_utterance_gives(
         assert np.allclose(row, other, atol=1e-4)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(config=configs, seed=st.integers(0, 2**16), length=st.integers(1, 1200), at_once=st.integers(1, 9))
 def test_a_part_of_an_utterance_at_once_gives_what_all_of_it_gives(
     config: ModelConfig, seed: int, length: int, at_once: int

@@ -44,7 +44,6 @@ def test_chunks_overlap_and_silence_fills_the_last() -> None:
     assert [range(2)[chunk.rows] for chunk in found] == [range(1, 2), range(2)]
 
 
-@settings(deadline=None)
 @given(steps=all_steps(), sound=sounds())
 def test_every_output_frame_comes_once(steps: Steps, sound: list[np.ndarray]) -> None:
     samples, found = np.concatenate(sound), cut(steps, sound)
@@ -80,7 +79,7 @@ def test_the_page_cuts_the_same_chunks(tmp_path: Path) -> None:
     """The machine in JavaScript, in Node, on the same sounds."""
     cases: list[tuple[Steps, list[np.ndarray]]] = []
 
-    @settings(deadline=None, database=None)
+    @settings(database=None)
     @given(steps=all_steps(), sound=sounds())
     def collect(steps: Steps, sound: list[np.ndarray]) -> None:
         cases.append((steps, sound))

@@ -100,7 +100,7 @@ def test_nothing_is_lost_where_nothing_is_taken(recognizer: Recognizer, spoken_d
     assert stream.finish() == []
 
 
-@settings(deadline=None, max_examples=5)
+@settings(max_examples=5)
 @given(sizes=st.lists(st.integers(1, 9000), min_size=1, max_size=12))
 @pytest.mark.parametrize("model", ["digits-streaming", "english"])
 def test_any_pieces_give_the_same(streams: dict[str, Streamed], model: str, sizes: list[int]) -> None:

@@ -113,7 +113,6 @@ def speech(longest: int) -> st.SearchStrategy[list[int]]:
 splits = st.lists(st.integers(0, 30), max_size=12)
 
 
-@settings(deadline=None)
 @given(labels=speech(2 * PAUSE), long=st.floats(0.2, 2.0), sizes=splits)
 def test_segments_are_those_of_the_reference_for_any_steps(labels: list[int], long: float, sizes: list[int]) -> None:
     config = LiveConfig(long_segment_seconds=long)
@@ -148,7 +147,7 @@ def test_the_page_finds_the_same_segments(tmp_path: Path) -> None:
     """The machine in JavaScript, in Node, on the same log-probabilities, some of them of more than 20 and 30 s."""
     cases: list[tuple[list[int], list[int]]] = [([1, 0] * 340 + [0] * 10 + [2], []), ([1] + [0] * 2100 + [2], [])]
 
-    @settings(deadline=None, database=None, derandomize=True)
+    @settings(database=None, derandomize=True)
     @given(labels=speech(2 * PAUSE), sizes=splits)
     def collect(labels: list[int], sizes: list[int]) -> None:
         cases.append((labels, sizes))

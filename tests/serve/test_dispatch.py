@@ -85,7 +85,7 @@ def test_a_dropped_stream_is_forgotten() -> None:
     assert streams(dispatcher.take(0.0)) == [2]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_every_chunk_runs_once_in_its_streams_order_and_none_starves(data: st.DataObject) -> None:
     """For any arrivals and batch size nothing is lost, repeated or reordered, and a stream waits at most for one batch

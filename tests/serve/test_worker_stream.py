@@ -168,7 +168,7 @@ def test_every_mixture_of_streams_in_every_chunking_gives_the_offline_transcript
 
 
 @pytest.mark.long
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(ours=st.lists(st.integers(1, 9000), min_size=1), theirs=st.lists(st.integers(1, 9000), min_size=1))
 def test_listening_gives_what_the_server_gives(
     setup: Setup, recognizer: Recognizer, ours: list[int], theirs: list[int]

@@ -38,7 +38,7 @@ def by_numpy(x: tuple[np.ndarray, np.ndarray], taps: list[ByteWeight], bias: np.
 
 
 @needs_the_instruction
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.integers(0, 2 * MANY + FEW + 1), columns=st.integers(1, 40), tiles=st.integers(1, 3),
     taps=st.integers(1, 3), fine=st.booleans(), signed=st.booleans(), seed=st.integers(0, 2**16),
