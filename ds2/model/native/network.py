@@ -112,8 +112,10 @@ class Network:
                 name, numbers = f"gates.{number}", batch.numbers(x.shape[1], stride, delay)
                 batch.keep(name, gate(x, batch.kept(name, (gate.channels,), np.float64), numbers))
         x = self._by_channel(x)
+        if self.recurrent:
+            valid = batch.valid(x.shape[1], stride, delay)
         for recurrent in self.recurrent:
-            x = recurrent.step(batch, x, batch.valid(x.shape[1], stride, delay))
+            x = recurrent.step(batch, x, valid)
         if self.config.lookahead:
             x = row_convolution(batch.with_past("lookahead", x, self.config.lookahead), self.future)
         return np.concatenate([log_softmax(self._logits(x)), *(self._of_phones(x) if phones else ())], axis=2)
