@@ -56,6 +56,8 @@ def test_scores_are_those_of_pytorch(sentences: list[list[str]], seed: int) -> N
     alone = [score for [score] in model.scores([[words] for words in sentences])]
     assert np.all(errors(alone, expected, sentences) < 5e-4)
     assert np.all(errors([model.score(words) for words in sentences], expected, sentences) < 5e-4)
+    firsts = [scores[0] for scores in model.scores([sentences[number:] for number in range(len(sentences))])]
+    assert np.all(errors(firsts, expected, sentences) < 5e-4)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -122,16 +124,24 @@ def test_beginnings_that_end_alike_are_computed_once(monkeypatch: pytest.MonkeyP
     assert [count for name, count in rows if name == "embedding"] == [5]
 
 
+@pytest.mark.parametrize("count", [127, 384])
+def test_many_sentences_score_as_one_by_one(count: int) -> None:
+    model, random = NeuralModel(PIECES, arrays_of(1)), np.random.default_rng(1)
+    sentences = [random.choice(["a", "b", "c"], length).tolist() for length in random.integers(0, 6, count)]
+    found = [score for [score] in model.scores([[each] for each in sentences])]
+    assert found == pytest.approx([model.score(each) for each in sentences], abs=1e-6)
+
+
 def test_the_first_sentence_of_an_nbest_scores_as_alone_whatever_stands_beside_it() -> None:
     model, random = NeuralModel(PIECES, arrays_of(1)), np.random.default_rng(1)
     nbests = [
         [random.choice(["a", "b", "c"], length).tolist() for length in each] for each in random.integers(0, 20, (9, 30))
     ]
     found = model.scores(nbests)
-    assert [each[0] for each in found] == pytest.approx([model.score(nbest[0]) for nbest in nbests], abs=1e-4)
+    assert [each[0] for each in found] == pytest.approx([model.score(nbest[0]) for nbest in nbests])
     for nbest, scores in zip(nbests, found, strict=True):
         [alone] = model.scores([nbest])
-        assert scores == pytest.approx(alone, abs=1e-4)
+        assert scores == pytest.approx(alone)
     assert model.scores([]) == []
     assert model.scores([[], [[]], []]) == [[], [model.score([])], []]
 
